@@ -1,0 +1,155 @@
+package wire
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Mission is a mission as clients see it. Times are UTC; RemainingSeconds was
+// true when the message was made (clients count down from DeadlineAt).
+type Mission struct {
+	ID               string     `json:"id"`
+	Title            string     `json:"title"`
+	Phase            string     `json:"phase"`
+	EndReason        string     `json:"end_reason,omitempty"`
+	Provider         string     `json:"provider"`
+	ProviderPath     string     `json:"provider_path,omitempty"`
+	ProviderVersion  string     `json:"provider_version,omitempty"`
+	RequestedModel   string     `json:"requested_model,omitempty"`
+	ActualModel      string     `json:"actual_model,omitempty"`
+	Model            string     `json:"model,omitempty"`
+	Endpoint         string     `json:"endpoint,omitempty"`
+	Folder           string     `json:"folder"`
+	Scope            string     `json:"scope"`
+	Minutes          int        `json:"minutes"`
+	Budget           Budget     `json:"budget,omitzero"`
+	Unasked          []string   `json:"allow_unasked"`
+	CreatedAt        time.Time  `json:"created_at"`
+	StartedAt        *time.Time `json:"started_at,omitempty"`
+	DeadlineAt       *time.Time `json:"deadline_at,omitempty"`
+	EndedAt          *time.Time `json:"ended_at,omitempty"`
+	RemainingSeconds int64      `json:"remaining_seconds"`
+	NextTurnAt       *time.Time `json:"next_turn_at,omitempty"`
+	Session          string     `json:"session,omitempty"`
+	Attempt          string     `json:"attempt,omitempty"`
+	Generation       uint64     `json:"generation,omitempty"`
+	Turn             int        `json:"turn"`
+	ToolCalls        int        `json:"tool_calls"`
+	Activity         *Activity  `json:"activity,omitempty"`
+	Usage            Usage      `json:"usage"`
+	Turns            []TurnInfo `json:"turns,omitempty"`
+	Failure          *Failure   `json:"failure,omitempty"`
+	BlockedBy        string     `json:"blocked_by,omitempty"`
+	Steering         []Steering `json:"steering"`
+	Denials          Denials    `json:"permission_denials"`
+	Pending          int        `json:"pending_approvals"`
+	Refusals         int        `json:"worker_refusals"`
+	ContactKnown     bool       `json:"contact_known"`
+	Delivery         int        `json:"delivery"`
+	CheckoutOwned    bool       `json:"checkout_owned"`
+	Recovered        bool       `json:"recovered"`
+	RecoveryRef      string     `json:"recovery_ref,omitempty"`
+	LastResult       string     `json:"last_result,omitempty"`
+	// Unasked uses, per rule name.
+	UnaskedUses map[string]int `json:"unasked_uses,omitempty"`
+	// Left names processes that the kernel refused to end.
+	Left []string `json:"left,omitempty"`
+	// Revision grows with every journaled change of this mission.
+	Revision uint64 `json:"revision"`
+}
+
+// Activity is what the worker does right now.
+type Activity struct {
+	Tool   string    `json:"tool,omitempty"`
+	Detail string    `json:"detail,omitempty"`
+	At     time.Time `json:"at"`
+}
+
+// Usage is what the provider reported; null is unknown.
+type Usage struct {
+	Provider    string   `json:"provider,omitempty"`
+	Model       string   `json:"model,omitempty"`
+	ModelSource string   `json:"model_source,omitempty"`
+	Semantics   string   `json:"semantics,omitempty"` // includes-cache | uncached
+	Input       *int64   `json:"input_tokens"`
+	Output      *int64   `json:"output_tokens"`
+	CacheRead   *int64   `json:"cache_read_tokens"`
+	CacheWrite  *int64   `json:"cache_write_tokens"`
+	ModelCalls  *int     `json:"model_calls"`
+	ToolCalls   *int     `json:"tool_calls"`
+	ToolCounts  string   `json:"tool_counts,omitempty"` // provider-stream | partial
+	CostUSD     *float64 `json:"cost_usd"`
+	Seconds     float64  `json:"seconds"`
+}
+
+// TurnInfo is one turn of a mission.
+type TurnInfo struct {
+	ID        string     `json:"id"`
+	Number    int        `json:"number"`
+	StartedAt time.Time  `json:"started_at"`
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+	Outcome   string     `json:"outcome,omitempty"`
+	Code      string     `json:"code,omitempty"`
+	Next      string     `json:"work_next,omitempty"`
+	Tools     int        `json:"tools"`
+	Usage     Usage      `json:"usage"`
+}
+
+// Failure is why the last turn or the start failed. Message is a sentence that
+// says what to do.
+type Failure struct {
+	Stage     string `json:"stage"`
+	Code      string `json:"code"`
+	Message   string `json:"message"`
+	Retryable bool   `json:"retryable"`
+}
+
+// Steering is one queued instruction.
+type Steering struct {
+	ID    int       `json:"id"`
+	Text  string    `json:"text"`
+	State string    `json:"state"` // received | applied | unconfirmed
+	At    time.Time `json:"at"`
+	Turn  int       `json:"turn,omitempty"`
+}
+
+// Denials counts what a person refused.
+type Denials struct {
+	Count  int        `json:"count"`
+	Tools  []string   `json:"tools,omitempty"`
+	LastAt *time.Time `json:"last_at,omitempty"`
+}
+
+// Approval is a question that only a person may answer. Subject is the exact
+// JSON that the digest covers, or a BlobRef when it is over BlobThreshold.
+type Approval struct {
+	ID        string          `json:"id"`
+	Kind      string          `json:"kind"`
+	Mission   string          `json:"mission_id"`
+	Title     string          `json:"mission_title"`
+	Provider  string          `json:"provider"`
+	Folder    string          `json:"folder"`
+	Attempt   string          `json:"attempt,omitempty"`
+	Turn      string          `json:"turn,omitempty"`
+	TurnNo    int             `json:"turn_number,omitempty"`
+	Subject   json.RawMessage `json:"subject"`
+	Digest    string          `json:"digest"`
+	CreatedAt time.Time       `json:"created_at"`
+	ExpiresAt *time.Time      `json:"expires_at,omitempty"`
+	State     string          `json:"state"` // pending | allowed | denied | expired | withdrawn | stale
+	Answer    *Answer         `json:"answer,omitempty"`
+}
+
+// Answer is who or what settled an approval.
+type Answer struct {
+	At      time.Time `json:"at"`
+	Via     string    `json:"via"` // program | rule | deadline | stop | turn
+	Program string    `json:"program,omitempty"`
+	PID     int       `json:"pid,omitempty"`
+	TTY     string    `json:"tty,omitempty"`
+	Client  string    `json:"client,omitempty"`
+	Rule    string    `json:"rule,omitempty"`
+	For     string    `json:"for,omitempty"`
+	Reason  string    `json:"reason,omitempty"`
+	Stop    bool      `json:"stop,omitempty"`
+}
