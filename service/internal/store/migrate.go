@@ -1,0 +1,130 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"go.etcd.io/bbolt"
+)
+
+// A Migration brings the schema one version further.
+type Migration struct {
+	Name  string // what it changes, for errors
+	Apply func(*Tx) error
+}
+
+// migrations is the schema's history: never change or remove one that was
+// released, add one at the end.
+var migrations = []Migration{
+	{Name: "first schema", Apply: func(*Tx) error { return nil }},
+}
+
+// create makes a new database beside path and links it there when it is
+// complete, so that a crash leaves either no database or a whole one, and an
+// empty file under the name is always damage.
+func create(path string, o Options) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	if err := tmp.Close(); err != nil {
+		return err
+	}
+	b, err := bbolt.Open(tmp.Name(), 0o600, &bbolt.Options{Timeout: lockTimeout, NoSync: true, FreelistType: bbolt.FreelistMapType})
+	if err != nil {
+		return err
+	}
+	err = errors.Join(upgrade(b, 0, o), b.Sync())
+	if err := errors.Join(err, b.Close()); err != nil {
+		return err
+	}
+	// Link refuses to replace a file that another process made meanwhile; where
+	// links don't exist, rename is all there is.
+	if err := os.Link(tmp.Name(), path); err != nil && !errors.Is(err, os.ErrExist) {
+		if err := os.Rename(tmp.Name(), path); err != nil {
+			return err
+		}
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// migrate checks the schema version of an opened file and brings it up to date.
+func migrate(b *bbolt.DB, path string, o Options) error {
+	have, app, err := readSchema(b, path)
+	if err != nil {
+		return err
+	}
+	if have > len(o.Migrations) {
+		return &NewerError{Have: have, Known: len(o.Migrations), AppVersion: app}
+	}
+	if have < len(o.Migrations) {
+		if err := backup(b, fmt.Sprintf("%s.bak-v%d", path, have)); err != nil {
+			return fmt.Errorf("store: back up %s before the migration from schema %d: %w", path, have, err)
+		}
+		return upgrade(b, have, o)
+	}
+	if app == o.AppVersion {
+		return nil
+	}
+	return b.Update(func(btx *bbolt.Tx) error {
+		return (&Tx{b: btx}).put(bucketMeta, []byte(keyApp), []byte(o.AppVersion))
+	})
+}
+
+func readSchema(b *bbolt.DB, path string) (have int, app string, err error) {
+	err = viewBolt(b, path, func(tx *Tx) error {
+		raw := tx.Get(bucketMeta, []byte(keySchema))
+		if have, err = strconv.Atoi(string(raw)); err != nil || have < 1 {
+			return damaged(path, fmt.Sprintf("its schema version is %q", raw))
+		}
+		app = string(tx.Get(bucketMeta, []byte(keyApp)))
+		return nil
+	})
+	return have, app, err
+}
+
+// upgrade applies the migrations after version have, each in a transaction that
+// also records the version it reached.
+func upgrade(b *bbolt.DB, have int, o Options) error {
+	for v := have; v < len(o.Migrations); v++ {
+		err := b.Update(func(btx *bbolt.Tx) error {
+			tx := &Tx{b: btx, now: o.Now}
+			if err := protect(o.Migrations[v].Apply, tx); err != nil {
+				return err
+			}
+			if err := tx.put(bucketMeta, []byte(keySchema), []byte(strconv.Itoa(v+1))); err != nil {
+				return err
+			}
+			return tx.put(bucketMeta, []byte(keyApp), []byte(o.AppVersion))
+		})
+		if err != nil {
+			return fmt.Errorf("store: migration to schema %d (%s): %w", v+1, o.Migrations[v].Name, err)
+		}
+	}
+	return nil
+}
+
+// backup writes a consistent copy to path, complete before it has that name.
+func backup(b *bbolt.DB, path string) (err error) {
+	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	err = b.View(func(tx *bbolt.Tx) error {
+		_, err := tx.WriteTo(tmp)
+		return err
+	})
+	err = errors.Join(err, tmp.Sync())
+	if err := errors.Join(err, tmp.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
