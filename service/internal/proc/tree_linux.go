@@ -1,0 +1,330 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	sigInterrupt = syscall.SIGINT
+	sigTerm      = syscall.SIGTERM
+)
+
+// Tree is everything that one process started, however far it went: children
+// in sessions of their own and orphans included. On Linux the process becomes
+// the reaper of its descendants, and where a cgroup can be made the programs
+// are born into it, so that one write ends them all.
+type Tree struct {
+	group string   // directory of the cgroup made for the tree; "" without one
+	path  string   // the same as /proc shows it
+	work  *os.File // the cgroup that programs are born into
+
+	mu      sync.Mutex // guards what follows, and spans fork and registration
+	started map[int]uint64
+	closed  bool
+
+	quit chan struct{}
+	done chan struct{}
+}
+
+// NewTreeWith is NewTree with options.
+func NewTreeWith(name string, opt Options) (*Tree, error) {
+	if name == "" || name != filepath.Base(name) || strings.ContainsAny(name, "\x00\n") {
+		return nil, fmt.Errorf("make a process tree: %q cannot be a file name", name)
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("make a process tree: become the reaper of descendants: %w", err)
+	}
+	t := &Tree{started: make(map[int]uint64), quit: make(chan struct{}), done: make(chan struct{})}
+	if !opt.NoCgroup {
+		t.makeGroup(name)
+	}
+	go t.reapUntilClosed()
+	return t, nil
+}
+
+// makeGroup makes the cgroup if it can, and proves that a program can be born
+// into it. Without one the tree still works, so failing is no error.
+func (t *Tree) makeGroup(name string) {
+	dir, path, err := ownGroup()
+	if err != nil {
+		return
+	}
+	group := filepath.Join(dir, "reeve-"+name)
+	if err := os.Mkdir(group, 0o755); err != nil {
+		return
+	}
+	work := filepath.Join(group, "work")
+	if err := os.Mkdir(work, 0o755); err != nil {
+		_ = os.Remove(group)
+		return
+	}
+	f, err := os.OpenFile(work, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err == nil {
+		// The clone succeeds and the exec finds no file; anything else says
+		// that births into the cgroup are refused here.
+		attr := &os.ProcAttr{Sys: &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(f.Fd())}}
+		_, err = os.StartProcess(filepath.Join(work, "no-such-program"), []string{""}, attr)
+		if errors.Is(err, fs.ErrNotExist) {
+			t.group, t.work, t.path = group, f, filepath.Join(path, "reeve-"+name)
+			return
+		}
+		_ = f.Close()
+	}
+	_ = removeGroup(group)
+}
+
+// ownGroup finds this process's cgroup v2: its directory and its path as /proc
+// shows it. The v2 tree may be mounted alone or beside v1 trees.
+func ownGroup() (dir, path string, err error) {
+	b, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", "", err
+	}
+	path = unifiedPath(string(b))
+	if path == "" || strings.HasPrefix(path, "/..") {
+		return "", "", errors.New("not in a cgroup v2 that is visible here")
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return "", "", err
+	}
+	for line := range strings.Lines(string(mounts)) {
+		left, right, ok := strings.Cut(line, " - ")
+		f := strings.Fields(left)
+		if !ok || !strings.HasPrefix(right, "cgroup2 ") || len(f) < 5 {
+			continue
+		}
+		root, at := f[3], f[4]
+		if root == "/" {
+			root = ""
+		}
+		if rest, ok := strings.CutPrefix(path, root); ok && (rest == "" || rest[0] == '/') {
+			return filepath.Join(at, rest), path, nil
+		}
+	}
+	return "", "", errors.New("no cgroup v2 is mounted")
+}
+
+// removeGroup removes a cgroup and the empty ones inside it. Cgroup
+// directories hold files that cannot be removed and need not be.
+func removeGroup(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			if err := removeGroup(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return unix.Rmdir(dir)
+}
+
+// Method says how members are held together: "cgroup" or "subreaper" here,
+// "job" on Windows, "walk" on macOS.
+func (t *Tree) Method() string {
+	if t.group != "" {
+		return "cgroup"
+	}
+	return "subreaper"
+}
+
+// Cgroup is the control group of the members as /proc shows it, or on Windows
+// the name of their job; "" without one. It fits Guarded.Cgroups.
+func (t *Tree) Cgroup() string { return t.path }
+
+// Start starts cmd as a member, in a session of its own, and returns its
+// identity. The caller waits for cmd, as after cmd.Start.
+func (t *Tree) Start(cmd *exec.Cmd) (ID, error) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setsid = true
+	if t.work != nil {
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(t.work.Fd())
+	}
+	return t.start(cmd)
+}
+
+// Members lists the live members, sorted by pid: what is in the cgroup, and
+// what descends from this process even if it left the cgroup. Zombies do not
+// count; this process neither.
+func (t *Tree) Members() ([]ID, error) {
+	all, err := everyone()
+	if err != nil {
+		return nil, fmt.Errorf("list the members of the tree: %w", err)
+	}
+	var ids []ID
+	for _, p := range below(os.Getpid(), all) {
+		ids = append(ids, p.ID)
+	}
+	if t.group != "" {
+		pids, err := groupPIDs(t.group)
+		if err != nil {
+			return nil, fmt.Errorf("list the members of the tree: %w", err)
+		}
+		for _, pid := range pids {
+			if info, err := look(pid); err == nil && !info.zombie && pid != os.Getpid() {
+				ids = append(ids, info.ID)
+			}
+		}
+	}
+	return sortIDs(ids), nil
+}
+
+// groupPIDs lists the processes of a cgroup and of those that were made in it.
+func groupPIDs(dir string) ([]int, error) {
+	var pids []int
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !d.IsDir() {
+			return nil
+		}
+		b, err := os.ReadFile(filepath.Join(p, "cgroup.procs"))
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EOPNOTSUPP) {
+			return nil // removed meanwhile, or a group of threads
+		}
+		for _, f := range strings.Fields(string(b)) {
+			if pid, err := strconv.Atoi(f); err == nil && pid > 0 {
+				pids = append(pids, pid)
+			}
+		}
+		return err
+	})
+	return pids, err
+}
+
+// killAll ends the cgroup in one step, forks under way included. Kernels
+// before 5.14 do not have the file; then the members are killed one by one.
+func (t *Tree) killAll() {
+	if t.group != "" {
+		_ = os.WriteFile(filepath.Join(t.group, "cgroup.kill"), []byte("1"), 0)
+	}
+}
+
+// waitAny returns when one of ids ends, when d has passed, or with ctx.
+func waitAny(ctx context.Context, ids []ID, d time.Duration) {
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		return
+	}
+	woken := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(woken)
+		_, _ = unix.Write(pipe[1], []byte{0})
+	})
+	fds := []unix.PollFd{{Fd: int32(pipe[0]), Events: unix.POLLIN}}
+	for _, id := range ids[:min(len(ids), 256)] {
+		if fd, err := handle(id); err == nil {
+			fds = append(fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+		} else if errors.Is(err, ErrGone) {
+			d = 0
+		}
+	}
+	_, _ = unix.Poll(fds, int(d/time.Millisecond))
+	if !stop() {
+		<-woken
+	}
+	_ = unix.Close(pipe[1])
+	for _, f := range fds {
+		_ = unix.Close(int(f.Fd))
+	}
+}
+
+// reapUntilClosed collects the exit statuses of orphans as they end. It never
+// takes one of a program that Start started: that belongs to cmd.Wait.
+func (t *Tree) reapUntilClosed() {
+	defer close(t.done)
+	sig := make(chan os.Signal, 1)
+	signal.Notify(sig, syscall.SIGCHLD)
+	defer signal.Stop(sig)
+	for {
+		t.reap()
+		select {
+		case <-sig:
+		case <-t.quit:
+			t.reap()
+			return
+		}
+	}
+}
+
+func (t *Tree) reap() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all, err := everyone()
+	if err != nil {
+		return
+	}
+	mine := make(map[int]bool)
+	for _, p := range all {
+		if p.PPID != os.Getpid() {
+			continue
+		}
+		mine[p.PID] = true
+		if !p.zombie || t.started[p.PID] == p.Start {
+			continue
+		}
+		_, _ = unix.Wait4(p.PID, nil, unix.WNOHANG, nil)
+	}
+	for pid := range t.started {
+		if !mine[pid] { // waited for; its pid may come back as an orphan's
+			delete(t.started, pid)
+		}
+	}
+}
+
+// Close ends the tree's own work and removes its cgroup. It does not stop
+// members: stop them first. An error says that the cgroup still has some.
+func (t *Tree) Close() error {
+	t.mu.Lock()
+	if t.closed {
+		t.mu.Unlock()
+		return nil
+	}
+	t.closed = true
+	t.mu.Unlock()
+	close(t.quit)
+	<-t.done
+	if t.group == "" {
+		return nil
+	}
+	_ = t.work.Close()
+	if err := removeGroup(t.group); err != nil {
+		return fmt.Errorf("remove the control group %s (stop its members first): %w", t.group, err)
+	}
+	return nil
+}
+
+func askToEnd(id ID) error { return id.Signal(syscall.SIGTERM) }
+
+func exitCode(st *os.ProcessState) int {
+	if ws, ok := st.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return st.ExitCode()
+}
