@@ -1,0 +1,3 @@
+package kit
+
+const fieldHeight float32 = 38

@@ -1,0 +1,213 @@
+package kit
+
+import (
+	"strings"
+	"unicode"
+
+	"fyne.io/fyne/v2"
+	"fyne.io/fyne/v2/canvas"
+	"fyne.io/fyne/v2/widget"
+)
+
+// Style is a set of text styles.
+type Style int
+
+// The styles; combine them with |.
+const (
+	Bold Style = 1 << iota
+	Mono
+	Italic
+)
+
+func (s Style) fyne() fyne.TextStyle {
+	return fyne.TextStyle{Bold: s&Bold != 0, Monospace: s&Mono != 0, Italic: s&Italic != 0, TabWidth: 4}
+}
+
+func styles(s []Style) Style {
+	var all Style
+	for _, x := range s {
+		all |= x
+	}
+	return all
+}
+
+// Text is one line of text in a colour of the palette.
+type Text struct {
+	widget.BaseWidget
+	text   string
+	size   float32
+	color  Color
+	style  Style
+	cut    cut
+	align  fyne.TextAlign
+	canvas *canvas.Text
+}
+
+type cut int
+
+const (
+	cutNone cut = iota
+	cutEnd
+	cutMiddle
+)
+
+// NewText makes a text of any size and colour; see Body, Small, Note, Strong and
+// Title for the usual ones.
+func NewText(text string, size float32, color Color, style ...Style) *Text {
+	t := &Text{text: text, size: size, color: color, style: styles(style)}
+	t.ExtendBaseWidget(t)
+	return t
+}
+
+// Body is text of 14.
+func Body(text string, style ...Style) *Text { return NewText(text, SizeBody, Ink, style...) }
+
+// Small is text of 12.
+func Small(text string, style ...Style) *Text { return NewText(text, SizeSmall, Ink, style...) }
+
+// Note is quiet text of 12.
+func Note(text string, style ...Style) *Text { return NewText(text, SizeSmall, Quiet, style...) }
+
+// Strong is bold text of 16.
+func Strong(text string) *Text { return NewText(text, SizeStrong, Ink, Bold) }
+
+// Title is bold text of 20.
+func Title(text string) *Text { return NewText(text, SizeTitle, Ink, Bold) }
+
+// CutEnd lets the text be narrower than it is, ending in an ellipsis, and
+// returns t.
+func (t *Text) CutEnd() *Text { t.cut = cutEnd; return t }
+
+// CutMiddle is CutEnd with the ellipsis in the middle, for paths, whose ends
+// tell most.
+func (t *Text) CutMiddle() *Text { t.cut = cutMiddle; return t }
+
+// Right sets the text at the right of its place and returns t.
+func (t *Text) Right() *Text { t.align = fyne.TextAlignTrailing; return t }
+
+// Middle sets the text in the middle of its place and returns t.
+func (t *Text) Middle() *Text { t.align = fyne.TextAlignCenter; return t }
+
+// Text returns the whole text, cut or not.
+func (t *Text) Text() string { return t.text }
+
+// SetText replaces the text. The row around it keeps its layout until it is
+// refreshed; give texts that change a Fix or Grow place.
+func (t *Text) SetText(text string) {
+	if t.text != text {
+		t.text = text
+		t.Refresh()
+	}
+}
+
+// SetColor replaces the colour.
+func (t *Text) SetColor(c Color) {
+	if t.color != c {
+		t.color = c
+		t.Refresh()
+	}
+}
+
+// SetStyle replaces the style.
+func (t *Text) SetStyle(style ...Style) {
+	if s := styles(style); t.style != s {
+		t.style = s
+		t.Refresh()
+	}
+}
+
+func (t *Text) naturalWidth() float32 { return ceil(t.measure(t.text)) }
+
+func (t *Text) measure(s string) float32 {
+	return fyne.MeasureText(s, t.size, t.style.fyne()).Width
+}
+
+// ascent is the distance from the top of a line of Latin text to its baseline.
+func (t *Text) ascent() float32 { return ascent("X", t.size, t.style) }
+
+func ascent(s string, size float32, style Style) float32 {
+	_, b := fyne.CurrentApp().Driver().RenderedTextSize(s, size, style.fyne(), nil)
+	return ceil(b)
+}
+
+// shown is the text as it fits into width.
+func (t *Text) shown(width float32) string {
+	if t.cut == cutNone || t.naturalWidth() <= width {
+		return t.text
+	}
+	r := []rune(t.text)
+	keep := func(n int) string {
+		if t.cut == cutMiddle {
+			head := (n + 1) / 2
+			return string(r[:head]) + "…" + string(r[len(r)-(n-head):])
+		}
+		return strings.TrimRightFunc(string(r[:n]), unicode.IsSpace) + "…"
+	}
+	lo, hi := 0, max(len(r)-1, 0)
+	for lo < hi {
+		mid := (lo + hi + 1) / 2
+		if t.measure(keep(mid)) <= width {
+			lo = mid
+		} else {
+			hi = mid - 1
+		}
+	}
+	return keep(lo)
+}
+
+// CreateRenderer is Fyne's.
+func (t *Text) CreateRenderer() fyne.WidgetRenderer {
+	t.canvas = canvas.NewText("", nil)
+	r := &textRenderer{t: t}
+	r.style()
+	return r
+}
+
+type textRenderer struct{ t *Text }
+
+func (r *textRenderer) Destroy()                     {}
+func (r *textRenderer) Objects() []fyne.CanvasObject { return []fyne.CanvasObject{r.t.canvas} }
+
+func (r *textRenderer) style() {
+	t := r.t
+	t.canvas.Color = colorOf(t, t.color)
+	t.canvas.TextSize = t.size
+	t.canvas.TextStyle = t.style.fyne()
+	t.canvas.Alignment = t.align
+}
+
+func (r *textRenderer) MinSize() fyne.Size {
+	t := r.t
+	s := fyne.MeasureText("X", t.size, t.style.fyne())
+	if t.cut != cutNone {
+		return fyne.NewSize(min(12, t.naturalWidth()), ceil(s.Height))
+	}
+	return fyne.NewSize(t.naturalWidth(), ceil(s.Height))
+}
+
+func (r *textRenderer) Layout(size fyne.Size) {
+	t := r.t
+	t.canvas.Text = t.shown(size.Width)
+	var lift float32
+	if !latin(t.canvas.Text) { // a fallback font has another ascent: keep the baseline
+		lift = t.ascent() - ascent(t.canvas.Text, t.size, t.style)
+	}
+	t.canvas.Move(fyne.NewPos(0, lift))
+	t.canvas.Resize(size)
+	t.canvas.Refresh()
+}
+
+func (r *textRenderer) Refresh() {
+	r.style()
+	r.Layout(r.t.Size())
+}
+
+// latin tells whether the embedded fonts surely have every rune of s.
+func latin(s string) bool {
+	for _, c := range s {
+		if c >= 0x250 && (c < 0x2000 || c > 0x2122) {
+			return false
+		}
+	}
+	return true
+}
