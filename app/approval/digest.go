@@ -34,20 +34,23 @@ type blob struct {
 // so that a client can check the approval's digest before it has read them.
 type digestSubject struct {
 	Subject
-	Command any `json:"command,omitempty"`
-	Diff    any `json:"diff,omitempty"`
-	Input   any `json:"input,omitempty"`
+	Command   any             `json:"command,omitempty"`
+	Diff      any             `json:"diff,omitempty"`
+	Input     json.RawMessage `json:"input,omitempty"`
+	InputBlob any             `json:"input_blob,omitempty"` // own keys, so that no input can look like another's digest or text
+	InputText string          `json:"input_text,omitempty"`
 }
 
 // Digest returns the SHA-256, as lower-case hex, of the prefix
-// "reeve-approval-v1\n" and the RFC 8785 form of e. Command, diff and input of
-// more than 64 KiB enter by their own digest, as {"blob":<sha256>,"bytes":n}.
+// "reeve-approval-v1\n" and the RFC 8785 form of e. Command and diff of
+// more than 64 KiB enter by their own digest, as {"blob":<sha256>,"bytes":n},
+// and such input does under the key input_blob.
 //
-// The order of keys does not matter; any other change gives another digest. To
+// The order of keys does not matter (in input up to 64 KiB); any other change gives another digest. To
 // hold that, Digest refuses what JSON cannot carry exactly: text that is not
 // valid UTF-8, input with the same key twice or with half a surrogate pair. Input
-// with numbers that a double cannot hold enters as its text instead, as
-// {"text":<the exact bytes>}. A request whose digest fails must be refused.
+// with numbers that a double cannot hold enters as its exact text under the key
+// input_text. A request whose digest fails must be refused.
 func Digest(e Envelope) (string, error) {
 	if err := validText(reflect.ValueOf(e), "approval"); err != nil {
 		return "", err
@@ -64,10 +67,14 @@ func Digest(e Envelope) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("digest of approval %s: its input is not JSON (%w); refuse the request", e.ID, err)
 		}
-		if exact {
-			s.Input = orBlob(in, in)
-		} else {
-			s.Input = orBlob(in, map[string]string{"text": string(in)})
+		s.Input = nil
+		switch {
+		case len(in) > blobLimit:
+			s.InputBlob = orBlob(in, nil)
+		case exact:
+			s.Input = in
+		default:
+			s.InputText = string(in)
 		}
 	}
 	raw, err := json.Marshal(struct {
