@@ -136,6 +136,10 @@ func (w *walker) nested(n syntax.Node, first, rest string) {
 		case *syntax.ProcSubst:
 			w.statements(n.Stmts, JoinInside, JoinInside)
 			return false
+		case *syntax.Assign:
+			if n.Name != nil {
+				w.assigned(n.Name.Value)
+			}
 		case *syntax.Stmt:
 			w.statement(n, first)
 			first = rest
@@ -143,6 +147,14 @@ func (w *walker) nested(n syntax.Node, first, rest string) {
 		}
 		return true
 	})
+}
+
+// assigned notes variables that decide what a program's name means.
+func (w *walker) assigned(name string) {
+	switch name {
+	case "PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "IFS":
+		w.unclear("The command sets " + name + ", so its programs may not be the ones that they are named after.")
+	}
 }
 
 func (w *walker) call(c *syntax.CallExpr, join string) {
@@ -213,7 +225,7 @@ func literal(word *syntax.Word) (string, bool) {
 
 // unescape removes backslashes from an unquoted word and refuses patterns.
 func unescape(s string) (string, bool) {
-	if s == "[" || s == "[[" || s == "{" {
+	if s == "[" {
 		return s, true
 	}
 	var b strings.Builder
@@ -223,8 +235,13 @@ func unescape(s string) (string, bool) {
 			if i++; i < len(s) && s[i] != '\n' {
 				b.WriteByte(s[i])
 			}
-		case '*', '?', '[', '{':
+		case '*', '?', '[':
 			return "", false
+		case '{':
+			if rest := s[i:]; strings.Contains(rest, ",") || strings.Contains(rest, "..") {
+				return "", false
+			}
+			b.WriteByte('{')
 		default:
 			b.WriteByte(s[i])
 		}

@@ -3,7 +3,6 @@ package approval
 import (
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 

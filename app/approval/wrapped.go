@@ -34,7 +34,7 @@ var runners = map[string]runner{
 	"busybox":  {},
 	"chroot":   {long: []string{"--userspec", "--groups"}, before: 1},
 	"watch":    {valued: "nq", long: []string{"--interval"}},
-	"strace":   {valued: "eopsuPabIOSUXE", opaque: ""},
+	"strace":   {valued: "eopsuPabIOSUXE"},
 	"parallel": {valued: "jSN", long: []string{"--jobs"}},
 }
 
@@ -75,7 +75,7 @@ func (w *walker) runner(name string, r runner, args []*syntax.Word) {
 				}
 			}
 		case known && len(text) > 1 && text[0] == '-':
-			if strings.ContainsAny(text[1:], r.opaque) && r.opaque != "" {
+			if strings.ContainsAny(text[1:], r.opaque) {
 				if name == "command" {
 					return // only looks the program up
 				}
@@ -86,6 +86,8 @@ func (w *walker) runner(name string, r runner, args []*syntax.Word) {
 				i++
 			}
 		case known && r.assigns && strings.Contains(text, "="):
+			name, _, _ := strings.Cut(text, "=")
+			w.assigned(name)
 		case !known && r.assigns && assignment(args[i]):
 		case before > 0:
 			before--
