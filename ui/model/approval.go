@@ -1,0 +1,465 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/reevehq/reeve/app/approval"
+	"github.com/reevehq/reeve/app/mission"
+	"github.com/reevehq/reeve/ipc/wire"
+)
+
+// PartKind is how a part of an approval is drawn.
+type PartKind string
+
+// The kinds of parts.
+const (
+	PartCommand PartKind = "command"
+	PartDiff    PartKind = "diff"
+	PartText    PartKind = "text"
+	PartJSON    PartKind = "json"
+)
+
+// maxLines is how many lines of a part are shown before it is opened, and
+// maxWidth how many characters of one line count as one line on a screen.
+const (
+	maxLines = 24
+	maxWidth = 400
+)
+
+// Part is a piece of what would happen, whole, with nothing hidden in it.
+type Part struct {
+	Kind  PartKind
+	Label string
+	Shown approval.Shown
+	Raw   string // the exact text
+	Plus  int    // lines of a diff
+	Minus int
+	// Long parts start closed, with their first lines. A long part that is
+	// Required must be opened before the approval can be allowed.
+	Long     bool
+	Required bool
+	Open     bool
+}
+
+// Preview is how many lines a closed part shows.
+func (p Part) Preview() int {
+	if p.Long && !p.Open {
+		return min(8, len(p.Shown.Lines))
+	}
+	return len(p.Shown.Lines)
+}
+
+// Fact is a labelled line below what would happen.
+type Fact struct {
+	Label  string
+	Detail Detail
+}
+
+// Approval is what the dialog and the command line show of an approval.
+type Approval struct {
+	ID       string
+	Mission  string
+	State    string // pending or how it was settled
+	Answered string // "allowed by reeve (pid 812, pts/3)", when it was settled
+	Title    string // "Allow this command?"
+	Sentence Detail // "Claude Code wants to run 3 lines in", "~/code/parser"
+	About    string // "Mission “Port parser to Go”, turn 4"
+	Parts    []Part
+	Hidden   []approval.Hidden // of all parts together
+	Facts    []Fact
+	Runs     approval.Structure
+	Question *approval.Question
+	Start    bool // a mission's start or recovery; the answer decides on all of it
+	Digest   string
+	// Unverified is set when the digest does not belong to what is shown;
+	// then nothing can be allowed.
+	Unverified string
+}
+
+// NewApproval prepares an approval for a person. home shortens paths. A subject
+// that travelled as a blob must have been read into a.Subject before.
+func NewApproval(a wire.Approval, home string, now time.Time) Approval {
+	v := Approval{ID: a.ID, Mission: a.Mission, State: a.State, Digest: a.Digest, Answered: Settled(a, now)}
+	v.About = fmt.Sprintf("Mission “%s”", oneLine(a.Title))
+	if a.TurnNo > 0 {
+		v.About += fmt.Sprintf(", turn %d", a.TurnNo)
+	}
+	var sub approval.Subject
+	if err := json.Unmarshal(a.Subject, &sub); err != nil {
+		v.Title, v.Unverified = "Allow this?", "What it asks for could not be read, so it can only be denied."
+		return v
+	}
+	v.Unverified = verify(a, sub)
+	who := ProviderTitle(a.Provider)
+	kind := approval.Kind(a.Kind)
+	v.Start = kind == approval.MissionStart || kind == approval.MissionRecover
+	switch {
+	case v.Start && sub.Mission != nil:
+		v.start(*sub.Mission, kind, home)
+	case kind == approval.QuestionAsked && sub.Question != nil:
+		v.Title = who + " asks"
+		v.Sentence = Detail{Text: who + " waits for your answer"}
+		v.Question = sub.Question
+		v.add(PartText, "Question", sub.Question.Text, true)
+	default:
+		v.tool(who, kind, sub, a, home)
+	}
+	v.hidden()
+	v.fact("Asked", Detail{Text: asked(a, now)})
+	v.fact("Digest", Detail{Text: "sha256", Code: GroupDigest(a.Digest)})
+	return v
+}
+
+// verify computes the digest again: nobody should allow what they were not
+// shown, even if the service was fooled.
+func verify(a wire.Approval, sub approval.Subject) string {
+	d, err := approval.Digest(approval.Envelope{ID: a.ID, Kind: approval.Kind(a.Kind), Mission: a.Mission,
+		Attempt: a.Attempt, Turn: a.TurnNo, Subject: sub})
+	if err != nil || d != a.Digest {
+		return "The digest does not belong to what is shown here, so it can only be denied."
+	}
+	return ""
+}
+
+func (v *Approval) tool(who string, kind approval.Kind, sub approval.Subject, a wire.Approval, home string) {
+	where := sub.Cwd
+	if where == "" {
+		where = a.Folder
+	}
+	switch {
+	case sub.Command != "":
+		v.Title = "Allow this command?"
+		n := v.add(PartCommand, "", sub.Command, true)
+		lines := "a command"
+		if n > 1 {
+			lines = fmt.Sprintf("%d lines", n)
+		}
+		v.Sentence = Detail{Text: who + " wants to run " + lines + " in", Code: Path(where, home)}
+		v.Runs = approval.Programs(sub.Command)
+	case sub.Diff != "" || kind == approval.FileChange:
+		v.Title = "Allow this change?"
+		text := "a file"
+		if n := len(sub.Paths); n > 1 {
+			text = fmt.Sprintf("%d files", n)
+		}
+		v.Sentence = Detail{Text: who + " wants to change " + text + " in", Code: Path(commonDir(sub.Paths, where), home)}
+	case kind == approval.NetworkOrEndpoint:
+		v.Title = "Allow this connection?"
+		v.Sentence = Detail{Text: who + " wants to use the network with", Code: oneLine(sub.Tool)}
+	default:
+		v.Title = "Allow this tool?"
+		name := sub.Tool
+		if sub.Server != "" {
+			name = sub.Server + " " + sub.Tool
+		}
+		v.Sentence = Detail{Text: who + " wants to use", Code: oneLine(name)}
+	}
+	if len(sub.Paths) > 0 {
+		label := "Files"
+		if len(sub.Paths) == 1 {
+			label = "File"
+		}
+		v.add(PartText, label, strings.Join(sub.Paths, "\n"), true)
+	}
+	if sub.Diff != "" {
+		v.add(PartDiff, "Change", sub.Diff, true)
+		p := &v.Parts[len(v.Parts)-1]
+		p.Plus, p.Minus = diffCounts(sub.Diff)
+	}
+	// What is shown already need not be opened a second time; every other
+	// argument must be.
+	if rest, shown := arguments(sub); rest != "" {
+		v.add(PartJSON, "Arguments", rest, !shown)
+	}
+	if sub.Reason != "" {
+		v.fact("Why", Detail{Text: "“" + approval.Visible(sub.Reason).Plain() + "”"})
+	}
+	if text := v.Runs.String(); text != "" {
+		v.fact("Runs", Detail{Code: approval.Visible(text).Plain()})
+	}
+	if len(v.Runs.Redirects) > 0 {
+		v.fact("Redirects", Detail{Code: approval.Visible(strings.Join(v.Runs.Redirects, "  ")).Plain()})
+	}
+	if v.Runs.Unclear != "" {
+		v.fact("Unclear", Detail{Text: oneLine(v.Runs.Unclear)})
+	}
+	v.fact("Where", Detail{Code: Path(where, home)})
+	v.fact("Environment", Detail{Text: environment(sub.Env)})
+}
+
+// arguments writes the tool's exact arguments, indented, without those that are
+// the command or the reason word for word. shown says that a diff shows the
+// rest in a better form.
+func arguments(sub approval.Subject) (text string, shown bool) {
+	if len(sub.Input) == 0 || string(sub.Input) == "null" {
+		return "", false
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(sub.Input, &fields) == nil {
+		for k, raw := range fields {
+			var s string
+			if json.Unmarshal(raw, &s) == nil && s != "" && (s == sub.Command || s == sub.Reason || s == sub.Cwd) {
+				delete(fields, k)
+			}
+		}
+		if len(fields) == 0 {
+			return "", false
+		}
+		if sub.Command != "" {
+			// Only the rest: the command stands above. Keys keep their
+			// exact values.
+			var b strings.Builder
+			for _, k := range slices.Sorted(maps.Keys(fields)) {
+				name, _ := json.Marshal(k)
+				fmt.Fprintf(&b, "%s: %s\n", name, fields[k])
+			}
+			return strings.TrimSuffix(b.String(), "\n"), false
+		}
+	}
+	var b bytes.Buffer
+	if json.Indent(&b, sub.Input, "", "  ") != nil {
+		return string(sub.Input), false
+	}
+	return b.String(), sub.Diff != ""
+}
+
+func environment(env map[string]string) string {
+	if len(env) == 0 {
+		return "unchanged"
+	}
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		parts = append(parts, approval.Visible(k+"="+env[k]).Plain())
+	}
+	return strings.Join(parts, " ")
+}
+
+func (v *Approval) start(m approval.MissionSubject, kind approval.Kind, home string) {
+	v.Title = "Start this mission?"
+	v.Sentence = Detail{Text: ProviderTitle(m.Provider) + " would work in", Code: Path(m.Folder, home)}
+	if kind == approval.MissionRecover {
+		v.Title = "Go on with this mission?"
+	}
+	v.add(PartText, "Scope", m.Scope, true)
+	agent := Detail{Text: ProviderTitle(m.Provider) + " " + oneLine(m.ProviderVersion), Code: Path(m.ProviderPath, home)}
+	agent.Text = strings.TrimSpace(agent.Text)
+	v.fact("Agent", agent)
+	model := "the agent's own default"
+	if m.Model != "" {
+		model = oneLine(m.Model)
+	}
+	v.fact("Model", Detail{Text: model})
+	if m.Endpoint != "" {
+		v.fact("Endpoint", Detail{Code: oneLine(m.Endpoint), Tail: "not the agent's own default"})
+	}
+	v.fact("Folder", Detail{Code: Path(m.Folder, home)})
+	v.fact("Time", Detail{Text: Duration(time.Duration(m.Minutes)*time.Minute) + " from your answer; pausing does not extend it"})
+	v.fact("Budget", Detail{Text: budget(m.Budget)})
+	v.fact("Unasked", Detail{Text: Unasked(m.Unasked)})
+	if len(m.EnvNames) > 0 {
+		v.fact("Variables", Detail{Code: oneLine(strings.Join(m.EnvNames, " "))})
+	}
+	for _, line := range m.GitExecutableConfig {
+		v.fact("Git runs", Detail{Code: approval.Visible(line).Plain()})
+	}
+	for _, note := range m.Notes {
+		v.fact("Note", Detail{Text: oneLine(note)})
+	}
+	if m.Instructions != "" {
+		v.add(PartText, "Instructions for the agent", m.Instructions, false)
+	}
+	if m.Prompt != "" {
+		v.add(PartText, "First prompt", m.Prompt, false)
+	}
+}
+
+// unaskedWords are the rules in words.
+var unaskedWords = map[string]string{
+	string(mission.UnaskedReads): "reading and searching inside the folder",
+	string(mission.UnaskedEdits): "editing files inside the folder",
+	string(mission.UnaskedPlan):  "keeping its own task list",
+}
+
+// Unasked says in words what a mission may do without asking.
+func Unasked(rules []string) string {
+	if len(rules) == 0 {
+		return "nothing; it asks for everything"
+	}
+	var words []string
+	for _, r := range rules {
+		if w, ok := unaskedWords[r]; ok {
+			words = append(words, w)
+		} else {
+			words = append(words, oneLine(r))
+		}
+	}
+	return strings.Join(words, "; ")
+}
+
+func budget(b approval.Budget) string {
+	var parts []string
+	if b.Turns > 0 {
+		parts = append(parts, Count(b.Turns, "turn", "turns"))
+	}
+	if b.Tokens > 0 {
+		parts = append(parts, amount(b.Tokens)+" tokens")
+	}
+	if b.CostUSD > 0 {
+		parts = append(parts, Cost(&b.CostUSD))
+	}
+	if len(parts) == 0 {
+		return "no limit but the time"
+	}
+	return "at most " + strings.Join(parts, ", ")
+}
+
+// add appends a part and returns how many lines it has.
+func (v *Approval) add(kind PartKind, label, text string, required bool) int {
+	p := Part{Kind: kind, Label: label, Raw: text, Shown: approval.Visible(text), Required: required}
+	lines := 0
+	for _, line := range p.Shown.Lines {
+		width := 0
+		for _, span := range line {
+			width += len([]rune(span.Text))
+		}
+		lines += 1 + width/maxWidth
+	}
+	p.Long = lines > maxLines || !required
+	p.Open = !p.Long
+	v.Parts = append(v.Parts, p)
+	return len(p.Shown.Lines)
+}
+
+// hidden adds up what would be invisible in all parts.
+func (v *Approval) hidden() {
+	at := map[string]int{}
+	for _, p := range v.Parts {
+		for _, h := range p.Shown.Hidden {
+			key := h.Token + h.Codepoint
+			if i, ok := at[key]; ok {
+				v.Hidden[i].Count += h.Count
+				continue
+			}
+			at[key] = len(v.Hidden)
+			v.Hidden = append(v.Hidden, h)
+		}
+	}
+}
+
+// HiddenCount is how many characters would be invisible.
+func (v Approval) HiddenCount() int {
+	n := 0
+	for _, h := range v.Hidden {
+		n += h.Count
+	}
+	return n
+}
+
+func (v *Approval) fact(label string, d Detail) {
+	v.Facts = append(v.Facts, Fact{Label: label, Detail: d})
+}
+
+// MustOpen lists the parts that have to be opened before allowing.
+func (v Approval) MustOpen() []int {
+	var out []int
+	for i, p := range v.Parts {
+		if p.Required && p.Long && !p.Open {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// OpenPart shows a part whole.
+func (v *Approval) OpenPart(i int) { v.Parts[i].Open = true }
+
+// CanAllow reports whether the person was shown everything that the answer
+// would allow. Denying is always possible.
+func (v Approval) CanAllow() bool {
+	return v.State == string(approval.Pending) && v.Unverified == "" && len(v.MustOpen()) == 0
+}
+
+func asked(a wire.Approval, now time.Time) string {
+	text := a.CreatedAt.In(now.Location()).Format("15:04:05")
+	if !sameDay(a.CreatedAt, now) {
+		text = Clock(a.CreatedAt, now)
+	}
+	if a.ExpiresAt == nil {
+		return text
+	}
+	what := "expires with the mission at "
+	if a.Attempt == "" {
+		what = "expires at "
+	}
+	return text + " · " + what + Clock(*a.ExpiresAt, now)
+}
+
+// Settled says how an approval was settled and by whom, "" while it waits.
+func Settled(a wire.Approval, now time.Time) string {
+	if a.State == string(approval.Pending) {
+		return ""
+	}
+	text := Clean(a.State)
+	if a.Answer == nil {
+		return text
+	}
+	switch a.Answer.Via {
+	case "program":
+		by := oneLine(a.Answer.Program)
+		if by == "" {
+			by = "a program"
+		}
+		text += " by " + by + " (pid " + fmt.Sprint(a.Answer.PID)
+		if a.Answer.TTY != "" {
+			text += ", " + oneLine(a.Answer.TTY)
+		}
+		text += ")"
+	case "rule":
+		text += " by the rule " + oneLine(a.Answer.Rule)
+	case "deadline":
+		text += " because its time passed"
+	case "stop":
+		text += " because the mission was stopped"
+	case "turn":
+		text += " because its turn ended"
+	}
+	text += " at " + Clock(a.Answer.At, now)
+	if a.Answer.Reason != "" {
+		text += ": “" + oneLine(a.Answer.Reason) + "”"
+	}
+	return text
+}
+
+// GroupDigest writes a digest in groups of eight, so that two can be compared
+// by eye.
+func GroupDigest(d string) string {
+	d = Clean(d)
+	var groups []string
+	for len(d) > 8 {
+		groups, d = append(groups, d[:8]), d[8:]
+	}
+	return strings.Join(append(groups, d), " ")
+}
+
+func commonDir(paths []string, otherwise string) string {
+	if len(paths) == 0 {
+		return otherwise
+	}
+	dir := filepath.Dir(paths[0])
+	for _, p := range paths[1:] {
+		for dir != filepath.Dir(dir) && !strings.HasPrefix(p, dir+string(filepath.Separator)) {
+			dir = filepath.Dir(dir)
+		}
+	}
+	if dir == "." {
+		return otherwise
+	}
+	return dir
+}

@@ -1,0 +1,219 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/reevehq/reeve/app/mission"
+	"github.com/reevehq/reeve/ipc/wire"
+)
+
+// minID is the shortest id that is shown: six characters of a ULID are unique
+// among a person's own missions for years.
+const minID = 6
+
+// ShortID returns the shortest suffix of id, of at least six characters, that
+// no other of ids ends with.
+func ShortID(id string, ids []string) string {
+	for n := minID; n < len(id); n++ {
+		suffix := id[len(id)-n:]
+		unique := true
+		for _, other := range ids {
+			if other != id && strings.HasSuffix(other, suffix) {
+				unique = false
+				break
+			}
+		}
+		if unique {
+			return suffix
+		}
+	}
+	return id
+}
+
+// Duration writes a length of time for a person: "40 s", "12 min", "1 h 6",
+// "2 h". It rounds down, so that what is left is never overstated.
+func Duration(d time.Duration) string {
+	d = max(d, 0)
+	switch h, m := int(d/time.Hour), int(d/time.Minute)%60; {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d/time.Second))
+	case h == 0:
+		return fmt.Sprintf("%d min", m)
+	case m == 0:
+		return fmt.Sprintf("%d h", h)
+	default:
+		return fmt.Sprintf("%d h %d", h, m)
+	}
+}
+
+// Seconds writes how long a tool ran: "0.1 s", "1.8 s", "14 s", "2 min".
+func Seconds(s float64) string {
+	switch {
+	case math.IsNaN(s) || s < 0:
+		return ""
+	case s < 9.95:
+		return fmt.Sprintf("%.1f s", s)
+	case s < 59.5:
+		return fmt.Sprintf("%.0f s", s)
+	}
+	return Duration(time.Duration(s * float64(time.Second)))
+}
+
+// Clock writes the time of day in now's zone, with the date when it is another
+// day's.
+func Clock(t, now time.Time) string {
+	t = t.In(now.Location())
+	switch {
+	case sameDay(t, now):
+		return t.Format("15:04")
+	case t.Year() == now.Year():
+		return t.Format("2 Jan 15:04")
+	}
+	return t.Format("2 Jan 2006")
+}
+
+func sameDay(t, now time.Time) bool {
+	y, m, d := t.In(now.Location()).Date()
+	ny, nm, nd := now.Date()
+	return y == ny && m == nm && d == nd
+}
+
+// Count writes a number of things: "1 tool", "18 tools".
+func Count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// Tokens writes all tokens of u, or "" when none are known.
+func Tokens(u wire.Usage) string {
+	if u.Input == nil && u.Output == nil && u.CacheRead == nil && u.CacheWrite == nil {
+		return ""
+	}
+	return amount(total(u)) + " tokens"
+}
+
+func total(u wire.Usage) int64 {
+	return mission.Usage{Semantics: u.Semantics, Input: u.Input, Output: u.Output,
+		CacheRead: u.CacheRead, CacheWrite: u.CacheWrite}.Tokens()
+}
+
+// amount writes a large number in three digits: 812, 9.4k, 212k, 1.2M.
+func amount(n int64) string {
+	switch f := float64(n); {
+	case n < 1000:
+		return fmt.Sprint(n)
+	case n < 9950:
+		return fmt.Sprintf("%.1fk", f/1e3)
+	case n < 999_500:
+		return fmt.Sprintf("%.0fk", f/1e3)
+	case n < 9_950_000:
+		return fmt.Sprintf("%.1fM", f/1e6)
+	}
+	return fmt.Sprintf("%.0fM", float64(n)/1e6)
+}
+
+// Cost writes an amount of US dollars, or "" when it is unknown.
+func Cost(usd *float64) string {
+	if usd == nil {
+		return ""
+	}
+	return fmt.Sprintf("$%.2f", *usd)
+}
+
+// Path writes a path with the home directory as ~.
+func Path(path, home string) string {
+	if home == "" || home == string(filepath.Separator) {
+		return Clean(path)
+	}
+	if path == home {
+		return "~"
+	}
+	if rest, ok := strings.CutPrefix(path, strings.TrimSuffix(home, string(filepath.Separator))+string(filepath.Separator)); ok {
+		return Clean("~" + string(filepath.Separator) + rest)
+	}
+	return Clean(path)
+}
+
+// Folder writes the last part of a path, which is what people call a checkout.
+func Folder(path string) string {
+	if path == "" {
+		return ""
+	}
+	return Clean(filepath.Base(path))
+}
+
+// Clean makes text of an agent safe to draw beside text of ours: control,
+// direction and line-separator characters become visible, newline and tab stay.
+func Clean(s string) string {
+	if !strings.ContainsFunc(s, unsafe) && strings.ToValidUTF8(s, "") == s {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unsafe(r) {
+			fmt.Fprintf(&b, "⟨U+%04X⟩", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func unsafe(r rune) bool {
+	if r == '\n' || r == '\t' {
+		return false
+	}
+	return unicode.IsControl(r) || r == 0x2028 || r == 0x2029 || r >= 0x202A && unicode.Is(unicode.Bidi_Control, r)
+}
+
+// oneLine is Clean for a place that has one line.
+func oneLine(s string) string {
+	return strings.Join(strings.Fields(Clean(s)), " ")
+}
+
+// ProviderTitle is what people call a provider: claude is Claude Code, acp:demo
+// the demo agent, and every other ACP agent goes by its own name.
+func ProviderTitle(provider string) string {
+	switch provider {
+	case "claude":
+		return "Claude Code"
+	case "codex":
+		return "Codex"
+	case "acp:demo":
+		return "Demo agent"
+	}
+	return Clean(strings.TrimPrefix(provider, "acp:"))
+}
+
+// Detail is one line in up to three pieces, so that a window can set what the
+// agent names in mono and keep it apart from our own words.
+type Detail struct {
+	Text string // our words
+	Code string // a command, path or name, cleaned, to be set in mono
+	Tail string // what follows: "18 tools", "+61 −3"
+}
+
+// String joins the pieces as a terminal shows them.
+func (d Detail) String() string {
+	s := d.Text
+	if d.Code != "" {
+		if s != "" {
+			s += " "
+		}
+		s += d.Code
+	}
+	if d.Tail != "" {
+		if s != "" {
+			s += " · "
+		}
+		s += d.Tail
+	}
+	return s
+}

@@ -1,0 +1,487 @@
+package model
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/reevehq/reeve/app/approval"
+	"github.com/reevehq/reeve/app/mission"
+	"github.com/reevehq/reeve/ipc/wire"
+)
+
+// Shape is the sign of a state, so that none depends on colour.
+type Shape string
+
+// The shapes.
+const (
+	ShapeWorking Shape = "working"
+	ShapeWaiting Shape = "waiting"
+	ShapeNeeds   Shape = "needs"
+	ShapeStopped Shape = "stopped"
+	ShapeDone    Shape = "done"
+	ShapeFailed  Shape = "failed"
+	ShapePaused  Shape = "paused"
+)
+
+// Glyph is the shape as a terminal draws it.
+func (s Shape) Glyph() string {
+	switch s {
+	case ShapeWorking:
+		return "●"
+	case ShapeWaiting:
+		return "◐"
+	case ShapeNeeds:
+		return "▲"
+	case ShapeStopped:
+		return "■"
+	case ShapeDone:
+		return "✓"
+	case ShapeFailed:
+		return "✕"
+	case ShapePaused:
+		return "⏸"
+	}
+	return " "
+}
+
+// Action is what the one button of a row does.
+type Action string
+
+// The actions.
+const (
+	NoAction Action = ""
+	Review   Action = "review" // open the approval that waits
+	Resume   Action = "resume"
+)
+
+// Names of the groups, in their order.
+const (
+	GroupWaits   = "Waits for you"
+	GroupUnder   = "Under way"
+	GroupToday   = "Finished today"
+	GroupEarlier = "Earlier"
+)
+
+// Filter chooses which missions a list shows.
+type Filter string
+
+// The filters.
+const (
+	FilterAll      Filter = "all"
+	FilterLive     Filter = "live" // everything that has not ended
+	FilterFinished Filter = "finished"
+)
+
+// Group is a part of the list under its own heading.
+type Group struct {
+	Name string
+	Rows []Row
+}
+
+// Row is one mission in a list.
+type Row struct {
+	ID       string
+	Title    string
+	Shape    Shape
+	Word     string // the state in a word: "working", "needs you"
+	Detail   Detail // what it does or wants
+	Provider string // "Claude Code · opus"
+	Folder   string
+	Time     string  // "12 min left", "done 14:21", "1 h once allowed"
+	End      string  // "15:17", or "took 38 min" when it has ended
+	Bar      bool    // whether there is time to draw
+	Fraction float64 // of the time, how much is left: 1 to 0
+	Urgent   bool    // the last quarter: draw Time bold
+	Tokens   string
+	Cost     string
+	Pending  int // approvals that wait
+	Action   Action
+	Approval string // what Review opens
+	Unread   bool   // changed since a person looked
+}
+
+// Summary is the line above the list.
+type Summary struct {
+	Waiting int    // missions that wait for a person
+	Working int    // missions with a turn in flight
+	Cost    string // what today's missions cost together, "" when nothing is known
+}
+
+// Missions returns the groups of the list that are not empty. query is matched
+// with title, scope, folder, provider and model, whatever the case.
+func (s *State) Missions(now time.Time, filter Filter, query string) []Group {
+	groups := []Group{{Name: GroupWaits}, {Name: GroupUnder}, {Name: GroupToday}, {Name: GroupEarlier}}
+	pending := s.pendingByMission()
+	for _, m := range s.sorted() {
+		ended := mission.Phase(m.Phase).Terminal()
+		if filter == FilterLive && ended || filter == FilterFinished && !ended || !matches(m, query) {
+			continue
+		}
+		row := s.row(m, pending[m.ID], now)
+		i := 1
+		switch {
+		case ended && m.EndedAt != nil && sameDay(*m.EndedAt, now):
+			i = 2
+		case ended:
+			i = 3
+		case row.Shape == ShapeNeeds:
+			i = 0
+		}
+		groups[i].Rows = append(groups[i].Rows, row)
+	}
+	return slices.DeleteFunc(groups, func(g Group) bool { return len(g.Rows) == 0 })
+}
+
+// Row returns the row of one mission.
+func (s *State) Row(id string, now time.Time) (Row, bool) {
+	m, ok := s.missions[id]
+	if !ok {
+		return Row{}, false
+	}
+	return s.row(m, s.Pending(id), now), true
+}
+
+// Summary counts what the heading says.
+func (s *State) Summary(now time.Time) Summary {
+	var sum Summary
+	var cost float64
+	known := false
+	pending := s.pendingByMission()
+	for id, m := range s.missions {
+		switch s.row(m, pending[id], now).Shape {
+		case ShapeNeeds:
+			sum.Waiting++
+		case ShapeWorking:
+			sum.Working++
+		}
+		today := m.EndedAt == nil || sameDay(*m.EndedAt, now)
+		if today && m.Usage.CostUSD != nil {
+			cost += *m.Usage.CostUSD
+			known = true
+		}
+	}
+	if known {
+		sum.Cost = Cost(&cost) + " today"
+	}
+	return sum
+}
+
+func (s *State) pendingByMission() map[string][]wire.Approval {
+	out := map[string][]wire.Approval{}
+	for _, a := range s.Pending("") {
+		out[a.Mission] = append(out[a.Mission], a)
+	}
+	return out
+}
+
+// sorted returns missions newest first: ended ones by their end, all others by
+// when they were proposed, so that a row moves only when its mission ends.
+func (s *State) sorted() []wire.Mission {
+	out := make([]wire.Mission, 0, len(s.missions))
+	for _, m := range s.missions {
+		out = append(out, m)
+	}
+	slices.SortFunc(out, func(a, b wire.Mission) int {
+		return cmp.Or(sortTime(b).Compare(sortTime(a)), strings.Compare(b.ID, a.ID))
+	})
+	return out
+}
+
+func sortTime(m wire.Mission) time.Time {
+	if m.EndedAt != nil {
+		return *m.EndedAt
+	}
+	return m.CreatedAt
+}
+
+func matches(m wire.Mission, query string) bool {
+	query = strings.ToLower(strings.TrimSpace(query))
+	if query == "" {
+		return true
+	}
+	for _, text := range []string{m.Title, m.Scope, m.Folder, m.Provider, ProviderTitle(m.Provider), modelOf(m), m.ID} {
+		if strings.Contains(strings.ToLower(text), query) {
+			return true
+		}
+	}
+	return false
+}
+
+// MissionRow is the row of a mission that is known by itself, with the
+// approvals that wait for it.
+func MissionRow(m wire.Mission, pending []wire.Approval, now time.Time) Row {
+	return NewState(0).row(m, pending, now)
+}
+
+func (s *State) row(m wire.Mission, pending []wire.Approval, now time.Time) Row {
+	r := Row{ID: m.ID, Title: oneLine(m.Title), Folder: Folder(m.Folder), Pending: max(len(pending), m.Pending),
+		Tokens: Tokens(m.Usage), Cost: Cost(m.Usage.CostUSD), Provider: provider(m)}
+	if seen, ok := s.seen[m.ID]; !ok || seen < m.Revision {
+		r.Unread = true
+	}
+	if r.Title == "" {
+		r.Title = mission.Title(m.Scope)
+	}
+	r.Shape, r.Word = standing(m, r.Pending)
+	r.Detail = detail(m, pending, now)
+	r.Time, r.End, r.Bar, r.Fraction, r.Urgent = timing(m, now)
+	switch {
+	case len(pending) > 0 && !mission.Phase(m.Phase).Terminal():
+		r.Action, r.Approval = Review, pending[0].ID
+	case m.Phase == string(mission.Paused) || m.Phase == string(mission.Blocked):
+		r.Action = Resume
+	}
+	return r
+}
+
+func provider(m wire.Mission) string {
+	if name := modelOf(m); name != "" {
+		return ProviderTitle(m.Provider) + " · " + oneLine(name)
+	}
+	return ProviderTitle(m.Provider)
+}
+
+func modelOf(m wire.Mission) string {
+	return cmp.Or(m.ActualModel, m.Model, m.RequestedModel)
+}
+
+// standing says how a mission stands, as shape and word. Whatever waits for a
+// person comes first.
+func standing(m wire.Mission, pending int) (Shape, string) {
+	p := mission.Phase(m.Phase)
+	if !p.Terminal() && (pending > 0 || p == mission.Proposed) {
+		return ShapeNeeds, "needs you"
+	}
+	switch p {
+	case mission.Starting:
+		return ShapeWaiting, "starting"
+	case mission.Working:
+		return ShapeWorking, "working"
+	case mission.Waiting:
+		return ShapeWaiting, "waiting"
+	case mission.Paused:
+		return ShapePaused, "paused"
+	case mission.Blocked:
+		return ShapeNeeds, "blocked"
+	case mission.Stopping:
+		return ShapeStopped, "stopping"
+	case mission.Completed:
+		return ShapeDone, "done"
+	case mission.Stopped:
+		return ShapeStopped, "stopped"
+	case mission.Denied:
+		return ShapeStopped, "denied"
+	case mission.StartupFailed:
+		return ShapeFailed, "failed"
+	}
+	return ShapeWaiting, Clean(m.Phase)
+}
+
+func timing(m wire.Mission, now time.Time) (text, end string, bar bool, fraction float64, urgent bool) {
+	p := mission.Phase(m.Phase)
+	switch {
+	case p.Terminal():
+		_, word := standing(m, 0)
+		text = word
+		if m.EndedAt != nil {
+			text += " " + Clock(*m.EndedAt, now)
+			if m.StartedAt != nil {
+				end = "took " + Duration(m.EndedAt.Sub(*m.StartedAt))
+			}
+		}
+		return text, end, false, 0, false
+	case m.DeadlineAt == nil:
+		return Duration(time.Duration(m.Minutes)*time.Minute) + " once allowed", "", false, 1, false
+	}
+	left := m.DeadlineAt.Sub(now)
+	end = Clock(*m.DeadlineAt, now)
+	if left <= 0 {
+		return "expired", end, true, 0, true
+	}
+	whole := time.Duration(m.Minutes) * time.Minute
+	if m.StartedAt != nil {
+		whole = m.DeadlineAt.Sub(*m.StartedAt)
+	}
+	fraction = 1
+	if whole > 0 {
+		fraction = min(1, float64(left)/float64(whole))
+	}
+	return Duration(left) + " left", end, true, fraction, fraction <= 0.25
+}
+
+// detail says in one line what the mission does, wants or came to.
+func detail(m wire.Mission, pending []wire.Approval, now time.Time) Detail {
+	p := mission.Phase(m.Phase)
+	if len(pending) > 0 && !p.Terminal() {
+		d := Wants(pending[0])
+		if len(pending) > 1 {
+			d.Tail = fmt.Sprintf("%d more", len(pending)-1)
+		}
+		return d
+	}
+	switch p {
+	case mission.Proposed:
+		return Detail{Text: "waits for your approval to start"}
+	case mission.Starting:
+		return Detail{Text: "starting " + ProviderTitle(m.Provider)}
+	case mission.Working:
+		d := doing(m)
+		if m.ToolCalls > 0 {
+			d.Tail = Count(m.ToolCalls, "tool", "tools")
+		}
+		return d
+	case mission.Waiting:
+		if m.NextTurnAt != nil && m.NextTurnAt.After(now) {
+			return Detail{Text: "for news, looks again at " + Clock(*m.NextTurnAt, now)}
+		}
+		return Detail{Text: "the next turn is about to start"}
+	case mission.Paused:
+		if m.Turn > 0 {
+			return Detail{Text: fmt.Sprintf("paused in turn %d; its time runs on", m.Turn)}
+		}
+		return Detail{Text: "paused; its time runs on"}
+	case mission.Blocked, mission.StartupFailed:
+		if m.Failure != nil && m.Failure.Message != "" {
+			return Detail{Text: oneLine(m.Failure.Message)}
+		}
+		if m.BlockedBy != "" {
+			return Detail{Text: oneLine(m.BlockedBy)}
+		}
+		return Detail{Text: mission.Unknown.Sentence()}
+	case mission.Stopping:
+		return Detail{Text: "ending its processes"}
+	case mission.Completed:
+		if line := firstLine(m.LastResult); line != "" {
+			return Detail{Text: line}
+		}
+		return Detail{Text: "the whole scope is done"}
+	case mission.Denied:
+		return Detail{Text: "the start was denied; nothing ran"}
+	case mission.Stopped:
+		return Detail{Text: stopped(m)}
+	}
+	return Detail{}
+}
+
+func stopped(m wire.Mission) string {
+	if m.StartedAt == nil {
+		if m.EndReason == string(mission.EndDeadline) {
+			return "nobody answered in time; nothing ran"
+		}
+		return "stopped before it started; nothing ran"
+	}
+	text := "stopped"
+	switch mission.EndReason(m.EndReason) {
+	case mission.EndPerson:
+		text = "stopped by you"
+	case mission.EndDeadline:
+		text = "stopped at its deadline"
+	case mission.EndBudget:
+		text = "stopped when its budget was used"
+	case mission.EndAuthority:
+		text = "stopped because it lost its authority"
+	}
+	if n := len(m.Left); n > 0 {
+		return text + "; " + Count(n, "process", "processes") + " could not be ended"
+	}
+	return text + "; the checkout is kept"
+}
+
+var verbs = map[string]string{
+	wire.ToolRead: "reading", wire.ToolSearch: "searching", wire.ToolEdit: "editing", wire.ToolExecute: "running",
+	wire.ToolFetch: "fetching", wire.ToolPlan: "planning", wire.ToolMCP: "calling",
+	"bash": "running", "write": "writing", "multiedit": "editing", "grep": "searching", "glob": "searching",
+	"ls": "listing", "webfetch": "fetching", "websearch": "searching the web for", "todowrite": "planning",
+}
+
+func doing(m wire.Mission) Detail {
+	a := m.Activity
+	if a == nil || a.Tool == "" && a.Detail == "" {
+		return Detail{Text: fmt.Sprintf("in turn %d", max(m.Turn, 1))}
+	}
+	if a.Tool == "" {
+		return Detail{Text: firstLine(a.Detail)}
+	}
+	if verb, ok := verbs[strings.ToLower(a.Tool)]; ok {
+		return Detail{Text: verb, Code: oneLine(a.Detail)}
+	}
+	return Detail{Text: "using " + oneLine(a.Tool), Code: oneLine(a.Detail)}
+}
+
+// Wants says in one line what an approval asks for: "wants to run" with the
+// command, "wants to change" with the file and its counts.
+func Wants(a wire.Approval) Detail {
+	var sub approval.Subject
+	if err := json.Unmarshal(a.Subject, &sub); err != nil {
+		return Detail{Text: "asks for something that can't be shown here"}
+	}
+	switch k := approval.Kind(a.Kind); {
+	case k == approval.MissionStart:
+		return Detail{Text: "waits for your approval to start"}
+	case k == approval.MissionRecover:
+		return Detail{Text: "waits for your approval to go on"}
+	case k == approval.QuestionAsked && sub.Question != nil:
+		return Detail{Text: "asks", Code: firstLine(sub.Question.Text)}
+	case sub.Command != "":
+		return Detail{Text: "wants to run", Code: oneLine(sub.Command)}
+	case k == approval.FileChange || sub.Diff != "":
+		d := Detail{Text: "wants to change", Code: files(sub.Paths, a.Folder)}
+		if plus, minus := diffCounts(sub.Diff); plus+minus > 0 {
+			d.Tail = fmt.Sprintf("+%d −%d", plus, minus)
+		}
+		return d
+	case sub.Server != "":
+		return Detail{Text: "wants to use", Code: oneLine(sub.Server + " " + sub.Tool)}
+	case len(sub.Paths) > 0:
+		return Detail{Text: "wants to use " + oneLine(sub.Tool) + " on", Code: files(sub.Paths, a.Folder)}
+	case sub.Tool != "":
+		return Detail{Text: "wants to use", Code: oneLine(sub.Tool)}
+	}
+	return Detail{Text: "asks for something", Code: oneLine(sub.Title)}
+}
+
+func files(paths []string, folder string) string {
+	if len(paths) == 0 {
+		return "a file"
+	}
+	first := inFolder(paths[0], folder)
+	if len(paths) > 1 {
+		return fmt.Sprintf("%s and %d more", first, len(paths)-1)
+	}
+	return first
+}
+
+// inFolder writes a path relative to the checkout when it lies in it.
+func inFolder(path, folder string) string {
+	if rest, ok := strings.CutPrefix(path, strings.TrimRight(folder, `/\`)+"/"); ok && folder != "" {
+		path = rest
+	}
+	return oneLine(path)
+}
+
+// diffCounts counts added and removed lines of a unified diff.
+func diffCounts(diff string) (plus, minus int) {
+	for line := range strings.Lines(diff) {
+		switch {
+		case strings.HasPrefix(line, "+++ "), strings.HasPrefix(line, "--- "):
+		case strings.HasPrefix(line, "+"):
+			plus++
+		case strings.HasPrefix(line, "-"):
+			minus++
+		}
+	}
+	return plus, minus
+}
+
+func firstLine(s string) string {
+	for line := range strings.Lines(s) {
+		if line = oneLine(line); line != "" {
+			return line
+		}
+	}
+	return ""
+}

@@ -1,0 +1,159 @@
+package model
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/reevehq/reeve/app/approval"
+	"github.com/reevehq/reeve/ipc/wire"
+)
+
+// notifyEvery is the shortest time between two notifications.
+const notifyEvery = time.Second
+
+// Note is one desktop notification. A click opens what Do and ID name.
+type Note struct {
+	Kind   ChangeKind
+	Title  string
+	Body   string
+	Do     Do
+	ID     string
+	Urgent bool // stays until it is dismissed, where the platform can
+}
+
+// Notifier turns changes into notifications, at most one a second; what came
+// in between is told together.
+type Notifier struct {
+	last  time.Time
+	queue []Change
+}
+
+// Add takes changes as State returns them. An approval that was settled before
+// its notification was due is dropped.
+func (n *Notifier) Add(changes ...Change) {
+	for _, c := range changes {
+		if c.Kind == Answered {
+			n.Settled(c.Approval.ID)
+		}
+		n.queue = append(n.queue, c)
+	}
+}
+
+// Settled drops the notification of an approval that no longer waits.
+func (n *Notifier) Settled(id string) {
+	kept := n.queue[:0]
+	for _, c := range n.queue {
+		if c.Kind != Asked || c.Approval.ID != id {
+			kept = append(kept, c)
+		}
+	}
+	n.queue = kept
+}
+
+// Next returns the notification that is due. When none is, wait says when to
+// ask again, 0 meaning not before the next Add.
+func (n *Notifier) Next(now time.Time) (note Note, ok bool, wait time.Duration) {
+	if len(n.queue) == 0 {
+		return Note{}, false, 0
+	}
+	if left := n.last.Add(notifyEvery).Sub(now); left > 0 && !n.last.IsZero() {
+		return Note{}, false, min(left, notifyEvery)
+	}
+	n.last = now
+	note = group(n.queue)
+	n.queue = nil
+	return note, true, 0
+}
+
+// group tells of one change in full, of several by their number.
+func group(list []Change) Note {
+	if len(list) == 1 {
+		return noteOf(list[0])
+	}
+	counts := map[ChangeKind]int{}
+	for _, c := range list {
+		counts[c.Kind]++
+	}
+	// What a person must look at comes first and gives the title.
+	note := Note{Do: DoOpen}
+	var body string
+	for _, k := range []struct {
+		kind      ChangeKind
+		one, many string
+	}{
+		{Refused, "worker was refused what only you may do", "times workers were refused what only you may do"},
+		{Answered, "approval was answered by another program", "approvals were answered by another program"},
+		{Asked, "approval waits for you", "approvals wait for you"},
+		{Halted, "mission is blocked", "missions are blocked"},
+		{Finished, "mission has ended", "missions have ended"},
+	} {
+		c := counts[k.kind]
+		if c == 0 {
+			continue
+		}
+		line := Count(c, k.one, k.many)
+		if note.Title == "" {
+			note.Kind, note.Title = k.kind, line
+			if c == len(list) {
+				// All of one kind: name the newest.
+				body = noteOf(list[len(list)-1]).Body
+			}
+			continue
+		}
+		if body != "" {
+			body += ", "
+		}
+		body += line
+	}
+	note.Body = body
+	note.Urgent = note.Kind == Asked || note.Kind == Refused || note.Kind == Answered
+	return note
+}
+
+func noteOf(c Change) Note {
+	n := Note{Kind: c.Kind}
+	switch c.Kind {
+	case Asked:
+		a := c.Approval
+		n.Title, n.Do, n.ID, n.Urgent = ProviderTitle(a.Provider)+" asks", DoReview, a.ID, true
+		if approval.Kind(a.Kind) == approval.MissionStart {
+			n.Title = "A mission waits for your approval"
+			n.Body = oneLine(a.Title)
+			return n
+		}
+		n.Body = cut(Wants(a).String(), 160) + "\n" + oneLine(a.Title)
+	case Answered:
+		a := c.Approval
+		n.Title, n.Do, n.ID, n.Urgent = "An approval was answered elsewhere", DoOpenMission, a.Mission, true
+		n.Body = oneLine(a.Title) + ": " + answeredBy(a)
+	case Finished:
+		n.Title, n.Do, n.ID = oneLine(c.Mission.Title), DoOpenMission, c.Mission.ID
+		_, word := standing(c.Mission, 0)
+		n.Body = word + ": " + detail(c.Mission, nil, time.Time{}).String()
+	case Halted:
+		n.Title, n.Do, n.ID, n.Urgent = oneLine(c.Mission.Title)+" is blocked", DoOpenMission, c.Mission.ID, true
+		n.Body = detail(c.Mission, nil, time.Time{}).String()
+	case Refused:
+		n.Title, n.Do, n.ID, n.Urgent = "A worker was refused", DoOpenMission, c.Refusal.Mission, true
+		n.Body = RefusalText(c.Refusal)
+	}
+	return n
+}
+
+func answeredBy(a wire.Approval) string {
+	by := a.Answer
+	text := fmt.Sprintf("%s by %s, pid %d", Clean(a.State), oneLine(by.Program), by.PID)
+	if by.TTY != "" {
+		return text + ", terminal " + oneLine(by.TTY)
+	}
+	return text + ", no terminal"
+}
+
+// RefusalText says what a worker tried.
+func RefusalText(r wire.Refusal) string {
+	text := fmt.Sprintf("%s (pid %d) tried %s", oneLine(r.Program), r.PID, oneLine(r.Method))
+	if r.Why != "" {
+		text += "; it counts as a worker because " + oneLine(r.Why)
+	}
+	return text
+}

@@ -1,0 +1,292 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/reevehq/reeve/app/approval"
+	"github.com/reevehq/reeve/app/mission"
+	"github.com/reevehq/reeve/ipc/wire"
+)
+
+// Link is how a program stands with the service.
+type Link string
+
+// The links.
+const (
+	Connecting Link = "connecting"
+	Running    Link = "running"
+	NoService  Link = "no-service" // nothing listens
+	Mismatch   Link = "mismatch"   // it speaks another version
+	Updating   Link = "updating"   // it closed for an update and will be back
+)
+
+// State is everything that one program knows of the service. Snapshots and
+// deltas may repeat and may arrive late: what is newer wins, so that every
+// order ends in the same state.
+type State struct {
+	// PID is the program's own process id: answers of any other process are
+	// told as news. 0 tells all of them.
+	PID int
+
+	link      Link
+	linkText  string
+	service   wire.Service
+	missions  map[string]wire.Mission
+	approvals map[string]wire.Approval
+	refusals  []wire.Refusal
+	seen      map[string]uint64 // the revision of a mission that a person saw
+	known     map[string]bool   // topics that had a snapshot
+}
+
+// maxRefusals is how many refusals are kept for showing; the audit has all.
+const maxRefusals = 100
+
+// NewState returns the state of a program that is connecting.
+func NewState(pid int) *State {
+	return &State{PID: pid, link: Connecting, missions: map[string]wire.Mission{}, approvals: map[string]wire.Approval{},
+		seen: map[string]uint64{}, known: map[string]bool{}}
+}
+
+// SetLink says how the connection stands; text is a sentence for a person about
+// what is wrong, and may be empty. What is known of missions stays.
+func (s *State) SetLink(l Link, text string) { s.link, s.linkText = l, text }
+
+// Link returns how the connection stands, and a sentence that says what to do
+// when it isn't running.
+func (s *State) Link() (Link, string) {
+	if s.linkText != "" || s.link == Running {
+		return s.link, s.linkText
+	}
+	switch s.link {
+	case NoService:
+		return s.link, "The service is not running. Start it to go on; nothing is lost."
+	case Mismatch:
+		return s.link, "The service speaks another version. Restart the service after an update, or update this program."
+	case Updating:
+		return s.link, "The service is being updated and will be back by itself."
+	}
+	return s.link, "Connecting to the service."
+}
+
+// Service returns what the service said of itself last.
+func (s *State) Service() wire.Service { return s.service }
+
+// Mission returns a mission by its whole id.
+func (s *State) Mission(id string) (wire.Mission, bool) {
+	m, ok := s.missions[id]
+	return m, ok
+}
+
+// Approval returns an approval by its whole id.
+func (s *State) Approval(id string) (wire.Approval, bool) {
+	a, ok := s.approvals[id]
+	return a, ok
+}
+
+// Pending returns the approvals that wait for a person, oldest first; of one
+// mission, or of all when mission is empty.
+func (s *State) Pending(mission string) []wire.Approval {
+	var out []wire.Approval
+	for _, a := range s.approvals {
+		if a.State == string(approval.Pending) && (mission == "" || a.Mission == mission) {
+			out = append(out, a)
+		}
+	}
+	slices.SortFunc(out, func(a, b wire.Approval) int {
+		if c := a.CreatedAt.Compare(b.CreatedAt); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return out
+}
+
+// Refusals returns what workers were refused, newest first, as far as this
+// program heard of it.
+func (s *State) Refusals() []wire.Refusal { return s.refusals }
+
+// MarkSeen says that a person looked at the mission.
+func (s *State) MarkSeen(id string) {
+	if m, ok := s.missions[id]; ok {
+		s.seen[id] = m.Revision
+	}
+}
+
+// ChangeKind is what happened, as far as a person may want to hear of it.
+type ChangeKind string
+
+// The changes.
+const (
+	Asked    ChangeKind = "asked"    // an approval waits
+	Answered ChangeKind = "answered" // another program settled an approval
+	Finished ChangeKind = "finished" // a mission ended
+	Halted   ChangeKind = "blocked"  // a mission needs a person to go on
+	Refused  ChangeKind = "refused"  // a worker tried what only a person may do
+)
+
+// Change is one thing that happened. The field that belongs to the kind is set.
+type Change struct {
+	Kind     ChangeKind
+	Mission  wire.Mission
+	Approval wire.Approval
+	Refusal  wire.Refusal
+}
+
+// Snapshot takes the whole of a topic: what it does not name is gone. The
+// changes it returns are what happened since this state last knew the topic;
+// of a first snapshot these are only the questions that wait.
+func (s *State) Snapshot(topic string, items []json.RawMessage) ([]Change, error) {
+	var changes []Change
+	first := !s.known[topic]
+	switch topic {
+	case wire.TopicService:
+		for _, it := range items {
+			if err := s.putService(it); err != nil {
+				return nil, err
+			}
+		}
+	case wire.TopicMissions:
+		present, err := decode[wire.Mission](items, "mission")
+		if err != nil {
+			return nil, err
+		}
+		keep := map[string]bool{}
+		for _, m := range present {
+			keep[m.ID] = true
+			c := s.putMission(m)
+			if first {
+				s.MarkSeen(m.ID)
+				continue
+			}
+			changes = append(changes, c...)
+		}
+		for id := range s.missions {
+			if !keep[id] {
+				delete(s.missions, id)
+				delete(s.seen, id)
+			}
+		}
+	case wire.TopicApprovals:
+		present, err := decode[wire.Approval](items, "approval")
+		if err != nil {
+			return nil, err
+		}
+		keep := map[string]bool{}
+		for _, a := range present {
+			keep[a.ID] = true
+			changes = append(changes, s.putApproval(a)...)
+		}
+		for id := range s.approvals {
+			if !keep[id] {
+				delete(s.approvals, id)
+			}
+		}
+	}
+	s.known[topic] = true
+	return changes, nil
+}
+
+// Delta takes one event and returns what happened with it. Events that it does
+// not know change nothing.
+func (s *State) Delta(ev wire.Event) ([]Change, error) {
+	switch ev.Event {
+	case wire.EvService:
+		return nil, s.putService(ev.Data)
+	case wire.EvMission:
+		var m wire.Mission
+		if err := json.Unmarshal(ev.Data, &m); err != nil {
+			return nil, fmt.Errorf("read a mission event: %w", err)
+		}
+		return s.putMission(m), nil
+	case wire.EvApproval:
+		var a wire.Approval
+		if err := json.Unmarshal(ev.Data, &a); err != nil {
+			return nil, fmt.Errorf("read an approval event: %w", err)
+		}
+		return s.putApproval(a), nil
+	case wire.EvRefusal:
+		var r wire.Refusal
+		if err := json.Unmarshal(ev.Data, &r); err != nil {
+			return nil, fmt.Errorf("read a refusal event: %w", err)
+		}
+		if slices.Contains(s.refusals, r) {
+			return nil, nil
+		}
+		s.refusals = append(s.refusals, r)
+		slices.SortFunc(s.refusals, func(a, b wire.Refusal) int { return b.At.Compare(a.At) })
+		s.refusals = s.refusals[:min(len(s.refusals), maxRefusals)]
+		return []Change{{Kind: Refused, Refusal: r}}, nil
+	}
+	return nil, nil
+}
+
+func (s *State) putService(data json.RawMessage) error {
+	var v wire.Service
+	if err := json.Unmarshal(data, &v); err != nil {
+		return fmt.Errorf("read the state of the service: %w", err)
+	}
+	if v.Generation >= s.service.Generation {
+		s.service = v
+	}
+	return nil
+}
+
+// putMission keeps the newer of two records. Activity and usage change without
+// a new revision, so between equals the later activity wins.
+func (s *State) putMission(m wire.Mission) []Change {
+	old, had := s.missions[m.ID]
+	if had && (m.Revision < old.Revision || m.Revision == old.Revision && activityAt(m).Before(activityAt(old))) {
+		return nil
+	}
+	s.missions[m.ID] = m
+	if !had {
+		return nil
+	}
+	was, is := mission.Phase(old.Phase), mission.Phase(m.Phase)
+	switch {
+	case is.Terminal() && !was.Terminal() && is != mission.Denied:
+		return []Change{{Kind: Finished, Mission: m}}
+	case is == mission.Blocked && was != mission.Blocked:
+		return []Change{{Kind: Halted, Mission: m}}
+	}
+	return nil
+}
+
+func activityAt(m wire.Mission) time.Time {
+	if m.Activity == nil {
+		return time.Time{}
+	}
+	return m.Activity.At
+}
+
+// putApproval never goes back from settled to pending: answers are final.
+func (s *State) putApproval(a wire.Approval) []Change {
+	old, had := s.approvals[a.ID]
+	pending := a.State == string(approval.Pending)
+	if had && pending {
+		return nil
+	}
+	settled := had && old.State != string(approval.Pending)
+	s.approvals[a.ID] = a
+	switch {
+	case pending:
+		return []Change{{Kind: Asked, Approval: a}}
+	case had && !settled && a.Answer != nil && a.Answer.Via == "program" && (s.PID == 0 || a.Answer.PID != s.PID):
+		return []Change{{Kind: Answered, Approval: a}}
+	}
+	return nil
+}
+
+func decode[T any](items []json.RawMessage, what string) ([]T, error) {
+	out := make([]T, len(items))
+	for i, it := range items {
+		if err := json.Unmarshal(it, &out[i]); err != nil {
+			return nil, fmt.Errorf("read %s %d of a snapshot: %w", what, i, err)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,513 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/reevehq/reeve/ipc/wire"
+)
+
+// ItemKind is what one row of a transcript is.
+type ItemKind int
+
+// The kinds of rows.
+const (
+	ItemEarlier    ItemKind = iota + 1 // stands for all turns before the last
+	ItemTurn                           // the heading of a turn
+	ItemSteering                       // an instruction of the person
+	ItemText                           // the agent's words
+	ItemThought                        // the agent's visible reasoning
+	ItemPlan                           // the agent's own steps
+	ItemTool                           // a tool call
+	ItemPermission                     // a question that waits, or its outcome
+	ItemNotice                         // something of ours that is no part of the dialogue
+)
+
+// Item is one row of a transcript. Texts are cleaned. Which of the pointers is
+// set follows from the kind.
+type Item struct {
+	Kind       ItemKind
+	At         time.Time
+	Turn       int    // index of its turn, -1 before the first
+	Text       string // words, instruction or notice
+	Note       string // "reached the agent at turn 4", the level of a notice
+	Plan       []wire.PlanStep
+	Tool       *ToolRow
+	Permission *PermissionRow
+	Heading    *Heading
+	Open       bool // a tool's input and output are shown; a turn's rows are shown
+
+	words *strings.Builder // the growing text of ItemText and ItemThought
+}
+
+// Heading is what the heading of a turn, or of the earlier turns, says.
+type Heading struct {
+	Text    string // "Turn 4", "Turns 1 to 3"
+	From    time.Time
+	To      *time.Time // nil while the turn runs
+	Tools   int
+	Tokens  string
+	Outcome string // "" while it runs or when it succeeded
+	Number  int
+}
+
+// ToolRow is one tool call.
+type ToolRow struct {
+	Name    string // "Bash", "Edit"
+	Kind    string // the wire's kind of tool
+	Object  string // the command, path or title, on one line
+	Status  string // running, ok, failed, denied or cancelled
+	Problem string // of a failed call: "exit 1: lexer.go:44:9: undefined: eof"
+	Plus    int    // lines added and removed by an edit
+	Minus   int
+	Seconds float64
+	Command string // whole command, not cleaned
+	Paths   []string
+	Input   json.RawMessage // exact arguments
+	Output  string          // not cleaned
+	Cut     int64           // bytes that are left out of Output
+	Diff    string
+}
+
+// PermissionRow is a question of the agent inside the transcript.
+type PermissionRow struct {
+	Approval string // its id
+	Asks     Detail
+	State    string // pending, or the outcome
+	By       string // who or what settled it
+	Reason   string
+}
+
+type turn struct {
+	item  int // index of its heading
+	end   int // index after its last item; that of the last turn is open
+	id    string
+	title Heading
+}
+
+// Transcript turns a session's entries into rows, one entry at a time. Adding
+// an entry costs the same however long the transcript is.
+type Transcript struct {
+	log     string
+	last    uint64
+	items   []Item
+	turns   []turn
+	calls   map[string]int // tool call → its item
+	asks    map[string]int // approval → its item
+	folder  string
+	folded  int // turns before this index stand behind one row
+	opened  bool
+	visible []int // what Row shows; -1 is the row of earlier turns
+	stale   bool
+}
+
+// maxParagraph is where a growing text starts a new row at its next line end,
+// in bytes: one row must stay cheap to lay out.
+const maxParagraph = 8 << 10
+
+// NewTranscript returns the empty transcript of a mission that works in folder.
+func NewTranscript(folder string) *Transcript {
+	return &Transcript{folder: folder, calls: map[string]int{}, asks: map[string]int{}}
+}
+
+// Load replaces everything by entries, as a snapshot brings them, and folds the
+// turns before the last into one row. Turns and tools that a person opened
+// close again only if the log is another one.
+func (t *Transcript) Load(entries []wire.Entry) {
+	was := *t
+	*t = *NewTranscript(t.folder)
+	for _, e := range entries {
+		t.Add(e)
+	}
+	if was.log == t.log && len(was.items) > 0 {
+		t.folded, t.opened = min(was.folded, max(len(t.turns)-1, 0)), was.opened
+		for i := range min(len(was.items), len(t.items)) {
+			if was.items[i].Kind == t.items[i].Kind {
+				t.items[i].Open = was.items[i].Open
+			}
+		}
+	} else {
+		t.fold()
+	}
+	t.stale = true
+}
+
+// fold puts the turns before the last behind one row.
+func (t *Transcript) fold() {
+	t.folded, t.opened = max(len(t.turns)-1, 0), false
+	for i := range t.folded {
+		t.items[t.turns[i].item].Open = false
+	}
+}
+
+// Last is the sequence of the newest entry, 0 when there is none, and the log
+// that it belongs to.
+func (t *Transcript) Last() (log string, seq uint64) { return t.log, t.last }
+
+// Add takes the next entry. Entries that it has already are ignored; an entry
+// of another log begins anew. It returns false when nothing changed.
+func (t *Transcript) Add(e wire.Entry) bool {
+	if e.Log != "" && t.log != "" && e.Log != t.log {
+		*t = *NewTranscript(t.folder)
+	}
+	if e.Log != "" {
+		t.log = e.Log
+	}
+	if e.Seq != 0 && e.Seq <= t.last {
+		return false
+	}
+	t.last = max(t.last, e.Seq)
+	return t.add(e)
+}
+
+func (t *Transcript) add(e wire.Entry) bool {
+	switch e.Kind {
+	case wire.KindTurnStarted:
+		var d wire.TurnStarted
+		if json.Unmarshal(e.Data, &d) != nil {
+			return false
+		}
+		t.startTurn(e.At, d)
+	case wire.KindTurnFinished:
+		var d wire.TurnFinished
+		if json.Unmarshal(e.Data, &d) != nil {
+			return false
+		}
+		t.endTurn(e.At, d)
+	case wire.KindText, wire.KindThought:
+		var d wire.Text
+		if json.Unmarshal(e.Data, &d) != nil || d.Text == "" {
+			return false
+		}
+		kind := ItemText
+		if e.Kind == wire.KindThought {
+			kind = ItemThought
+		}
+		t.words(kind, e.At, d.Text)
+	case wire.KindPlan:
+		var d wire.Plan
+		if json.Unmarshal(e.Data, &d) != nil {
+			return false
+		}
+		for i := range d.Steps {
+			d.Steps[i].Text = oneLine(d.Steps[i].Text)
+		}
+		// A plan that follows a plan is its newer state.
+		if n := len(t.items); n > 0 && t.items[n-1].Kind == ItemPlan {
+			t.items[n-1].Plan = d.Steps
+			return true
+		}
+		t.push(Item{Kind: ItemPlan, At: e.At, Plan: d.Steps})
+	case wire.KindToolStarted:
+		var d wire.ToolStarted
+		if json.Unmarshal(e.Data, &d) != nil {
+			return false
+		}
+		t.startTool(e.At, d)
+	case wire.KindToolFinished:
+		var d wire.ToolFinished
+		if json.Unmarshal(e.Data, &d) != nil {
+			return false
+		}
+		t.endTool(e.At, d)
+	case wire.KindPermissionAsked:
+		var d wire.Permission
+		if json.Unmarshal(e.Data, &d) != nil {
+			return false
+		}
+		t.asks[d.Request] = len(t.items)
+		t.push(Item{Kind: ItemPermission, At: e.At, Permission: &PermissionRow{Approval: d.Request, State: "pending",
+			Asks: Wants(wire.Approval{Kind: d.Kind, Subject: d.Subject, Folder: t.folder})}})
+	case wire.KindPermissionResolved:
+		var d wire.PermissionResolved
+		if json.Unmarshal(e.Data, &d) != nil {
+			return false
+		}
+		i, ok := t.asks[d.Request]
+		if !ok {
+			return false
+		}
+		p := *t.items[i].Permission
+		p.State, p.By, p.Reason = oneLine(d.Outcome), oneLine(d.By), oneLine(d.Reason)
+		t.items[i].Permission = &p
+	case wire.KindNotice:
+		var d wire.Notice
+		if json.Unmarshal(e.Data, &d) != nil {
+			return false
+		}
+		t.push(Item{Kind: ItemNotice, At: e.At, Text: Clean(d.Text), Note: oneLine(d.Level)})
+	case wire.KindSessionStarted:
+		var d wire.SessionStarted
+		if json.Unmarshal(e.Data, &d) != nil {
+			return false
+		}
+		t.push(Item{Kind: ItemNotice, At: e.At, Text: sessionStarted(d), Note: "info"})
+	case wire.KindSessionEnded:
+		var d wire.SessionEnded
+		if json.Unmarshal(e.Data, &d) != nil {
+			return false
+		}
+		text := "The worker ended"
+		if d.Reason != "" {
+			text += ": " + oneLine(d.Reason)
+		}
+		level := "info"
+		if len(d.Left) > 0 {
+			text += fmt.Sprintf("; could not be ended: %s", oneLine(strings.Join(d.Left, ", ")))
+			level = "error"
+		}
+		t.push(Item{Kind: ItemNotice, At: e.At, Text: text, Note: level})
+	case wire.KindUsage:
+		var d wire.UsageEntry
+		if json.Unmarshal(e.Data, &d) != nil || len(t.turns) == 0 {
+			return false
+		}
+		t.turns[len(t.turns)-1].title.Tokens = Tokens(d.Usage)
+	default:
+		return false
+	}
+	return true
+}
+
+func sessionStarted(d wire.SessionStarted) string {
+	text := ProviderTitle(d.Provider)
+	if d.Version != "" {
+		text += " " + oneLine(d.Version)
+	}
+	if d.Resumed {
+		text += " went on with its session"
+	} else {
+		text += " opened a session"
+	}
+	if d.Model != "" {
+		text += " with " + oneLine(d.Model)
+	}
+	return text
+}
+
+// push appends an item to the last turn.
+func (t *Transcript) push(it Item) {
+	it.Turn = len(t.turns) - 1
+	t.items = append(t.items, it)
+	if it.Turn >= 0 {
+		t.turns[it.Turn].end = len(t.items)
+	}
+	if !t.stale && t.shows(it) {
+		t.visible = append(t.visible, len(t.items)-1)
+	}
+}
+
+func (t *Transcript) startTurn(at time.Time, d wire.TurnStarted) {
+	t.turns = append(t.turns, turn{item: len(t.items), id: d.Turn,
+		title: Heading{Text: fmt.Sprintf("Turn %d", d.Number), From: at, Number: d.Number}})
+	t.push(Item{Kind: ItemTurn, At: at, Open: true})
+	for _, s := range d.Steering {
+		t.push(Item{Kind: ItemSteering, At: at, Text: Clean(s), Note: fmt.Sprintf("reached the agent at turn %d", d.Number)})
+	}
+}
+
+func (t *Transcript) endTurn(at time.Time, d wire.TurnFinished) {
+	for i := range t.turns {
+		// The last turn is nearly always the one.
+		tr := &t.turns[len(t.turns)-1-i]
+		if tr.id != d.Turn {
+			continue
+		}
+		tr.title.To = &at
+		if text := Tokens(d.Usage); text != "" {
+			tr.title.Tokens = text
+		}
+		if d.Outcome != "succeeded" {
+			tr.title.Outcome = strings.ReplaceAll(oneLine(d.Outcome), "_", " ")
+		}
+		break
+	}
+	if d.Message != "" && d.Outcome == "failed" {
+		t.push(Item{Kind: ItemNotice, At: at, Text: Clean(d.Message), Note: "error"})
+	}
+	if n := len(d.Left); n > 0 {
+		t.push(Item{Kind: ItemNotice, At: at, Note: "error",
+			Text: "Processes that could not be ended: " + oneLine(strings.Join(d.Left, ", "))})
+	} else if d.Ended > 0 {
+		t.push(Item{Kind: ItemNotice, At: at, Note: "info",
+			Text: Count(d.Ended, "process that the turn left behind was ended", "processes that the turn left behind were ended")})
+	}
+}
+
+// words appends to the last row when it is of the same kind, so that a stream of
+// pieces becomes paragraphs.
+func (t *Transcript) words(kind ItemKind, at time.Time, text string) {
+	text = Clean(text)
+	n := len(t.items)
+	if n == 0 || t.items[n-1].Kind != kind || t.items[n-1].words == nil {
+		text = strings.TrimLeft(text, "\n")
+		if text == "" {
+			return
+		}
+		t.push(Item{Kind: kind, At: at, words: &strings.Builder{}})
+		n++
+	}
+	it := &t.items[n-1]
+	if it.words.Len() > maxParagraph {
+		if head, rest, ok := strings.Cut(text, "\n"); ok {
+			it.grow(head)
+			if rest = strings.TrimLeft(rest, "\n"); rest != "" {
+				t.push(Item{Kind: kind, At: at, words: &strings.Builder{}})
+				t.items[n].grow(rest)
+			} else {
+				it.words = nil
+			}
+			return
+		}
+	}
+	it.grow(text)
+}
+
+func (it *Item) grow(text string) {
+	it.words.WriteString(text)
+	it.Text = it.words.String()
+}
+
+func (t *Transcript) startTool(at time.Time, d wire.ToolStarted) {
+	row := &ToolRow{Name: oneLine(d.Tool), Kind: d.Kind, Status: "running", Command: d.Command, Paths: d.Paths, Input: d.Input}
+	switch {
+	case d.Command != "":
+		row.Object = oneLine(d.Command)
+	case len(d.Paths) > 0:
+		row.Object = files(d.Paths, t.folder)
+	default:
+		row.Object = oneLine(d.Title)
+	}
+	// Some agents announce a call in several steps.
+	if i, ok := t.calls[d.Call]; ok && d.Call != "" && t.items[i].Tool.Status == "running" {
+		was := t.items[i].Tool
+		if row.Object == "" {
+			row.Object = was.Object
+		}
+		t.items[i].Tool = row
+		return
+	}
+	t.calls[d.Call] = len(t.items)
+	t.push(Item{Kind: ItemTool, At: at, Tool: row})
+	if n := len(t.turns); n > 0 {
+		t.turns[n-1].title.Tools++
+	}
+}
+
+func (t *Transcript) endTool(at time.Time, d wire.ToolFinished) {
+	i, ok := t.calls[d.Call]
+	if !ok {
+		t.startTool(at, wire.ToolStarted{Turn: d.Turn, Call: d.Call, Tool: "tool"})
+		i = t.calls[d.Call]
+	}
+	row := *t.items[i].Tool
+	row.Status, row.Output, row.Cut, row.Diff, row.Seconds = oneLine(d.Status), d.Output, d.Cut, d.Diff, d.Seconds
+	row.Plus, row.Minus = diffCounts(d.Diff)
+	if d.Status == "failed" {
+		row.Problem = firstLine(d.Output)
+		if d.Exit != nil {
+			row.Problem = strings.TrimSuffix(fmt.Sprintf("exit %d: %s", *d.Exit, row.Problem), ": ")
+		}
+	}
+	t.items[i].Tool = &row
+}
+
+// Entries is how many items there are, folded ones included.
+func (t *Transcript) Entries() int { return len(t.items) }
+
+// Turns is how many turns there are.
+func (t *Transcript) Turns() int { return len(t.turns) }
+
+// Len is how many rows are shown.
+func (t *Transcript) Len() int {
+	t.refresh()
+	return len(t.visible)
+}
+
+// Row returns the n-th row that is shown.
+func (t *Transcript) Row(n int) Item {
+	t.refresh()
+	i := t.visible[n]
+	if i < 0 {
+		return t.earlier()
+	}
+	it := t.items[i]
+	if it.Kind == ItemTurn {
+		title := t.turns[it.Turn].title
+		it.Heading = &title
+	}
+	return it
+}
+
+// Toggle opens or closes the n-th row that is shown.
+func (t *Transcript) Toggle(n int) {
+	t.refresh()
+	i := t.visible[n]
+	switch {
+	case i < 0:
+		t.opened = !t.opened
+	case t.items[i].Kind == ItemTurn:
+		t.items[i].Open = !t.items[i].Open
+	case t.items[i].Kind == ItemTool, t.items[i].Kind == ItemThought:
+		t.items[i].Open = !t.items[i].Open
+		return
+	}
+	t.stale = true
+}
+
+func (t *Transcript) earlier() Item {
+	first, last := t.turns[0].title, t.turns[t.folded-1].title
+	h := Heading{Text: fmt.Sprintf("Turns %d to %d", first.Number, last.Number), From: first.From, To: last.To}
+	if t.folded == 1 {
+		h.Text = first.Text
+		h.Tokens = first.Tokens
+	}
+	for _, tr := range t.turns[:t.folded] {
+		h.Tools += tr.title.Tools
+	}
+	return Item{Kind: ItemEarlier, At: h.From, Turn: -1, Heading: &h, Open: t.opened}
+}
+
+// shows reports whether the row is shown as things are folded now.
+func (t *Transcript) shows(it Item) bool {
+	if it.Turn < 0 {
+		return true
+	}
+	if it.Turn < t.folded && !t.opened {
+		return false
+	}
+	return it.Kind == ItemTurn || t.items[t.turns[it.Turn].item].Open
+}
+
+// refresh lists the rows that are shown after something was folded or opened.
+func (t *Transcript) refresh() {
+	if !t.stale {
+		return
+	}
+	t.stale = false
+	t.visible = t.visible[:0]
+	start := len(t.items)
+	if len(t.turns) > 0 {
+		start = t.turns[0].item
+	}
+	for i := range start {
+		t.visible = append(t.visible, i)
+	}
+	if t.folded > 0 {
+		t.visible = append(t.visible, -1)
+	}
+	for n, tr := range t.turns {
+		if n < t.folded && !t.opened {
+			continue
+		}
+		t.visible = append(t.visible, tr.item)
+		if !t.items[tr.item].Open {
+			continue
+		}
+		for i := tr.item + 1; i < tr.end; i++ {
+			t.visible = append(t.visible, i)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/reevehq/reeve/app/mission"
+)
+
+// TrayState is what the tray's icon says.
+type TrayState string
+
+// The states of the tray; the values are the names of its icons.
+const (
+	TrayNoService TrayState = "no-service"
+	TrayIdle      TrayState = "idle"
+	TrayWorking   TrayState = "working"
+	TrayNeedsYou  TrayState = "needs-you"
+	TrayBlocked   TrayState = "blocked"
+	TrayUpdating  TrayState = "updating"
+)
+
+// Do is what choosing a menu item does.
+type Do string
+
+// The verbs of the tray's menu. Those for missions and approvals come with an
+// id.
+const (
+	DoNothing      Do = "" // a heading, or a menu of its own
+	DoReview       Do = "review"
+	DoOpenMission  Do = "open-mission"
+	DoPause        Do = "pause"
+	DoResume       Do = "resume"
+	DoStop         Do = "stop"
+	DoPauseAll     Do = "pause-all"
+	DoNewMission   Do = "new-mission"
+	DoOpen         Do = "open"
+	DoStartService Do = "start-service"
+	DoStopService  Do = "stop-service"
+	DoQuit         Do = "quit"
+)
+
+// MenuItem is one line of the tray's menu. An item with neither label nor
+// verb separates.
+type MenuItem struct {
+	Label    string
+	Do       Do
+	ID       string
+	Disabled bool
+	Items    []MenuItem
+}
+
+// Separator reports whether the item is a line between others.
+func (m MenuItem) Separator() bool { return m.Label == "" && m.Do == DoNothing }
+
+// Tray is the icon, its words and its menu.
+type Tray struct {
+	State   TrayState
+	Count   int // missions working, or approvals and blocked missions that wait
+	Tooltip string
+	Menu    []MenuItem
+}
+
+// menuWidth is where titles in the menu are cut, in characters.
+const menuWidth = 60
+
+// Tray says what the tray shows.
+func (s *State) Tray(now time.Time) Tray {
+	t := Tray{}
+	waiting := s.Pending("")
+	var live, working, blocked int
+	var missions []MenuItem
+	for _, m := range s.sorted() {
+		p := mission.Phase(m.Phase)
+		if !p.Live() {
+			continue
+		}
+		live++
+		row := s.row(m, s.Pending(m.ID), now)
+		if p == mission.Blocked {
+			blocked++
+		}
+		if row.Shape == ShapeWorking {
+			working++
+		}
+		missions = append(missions, missionMenu(row, p))
+	}
+	link, text := s.Link()
+	switch {
+	case link == Updating:
+		t.State, t.Tooltip = TrayUpdating, text
+	case link != Running:
+		t.State, t.Tooltip = TrayNoService, text
+	case len(waiting) > 0:
+		t.State, t.Count = TrayNeedsYou, len(waiting)
+		t.Tooltip = Count(len(waiting), "approval waits", "approvals wait") + " for you"
+	case blocked > 0:
+		t.State, t.Count = TrayBlocked, blocked
+		t.Tooltip = Count(blocked, "mission is", "missions are") + " blocked and needs you"
+		if blocked > 1 {
+			t.Tooltip = fmt.Sprintf("%d missions are blocked and need you", blocked)
+		}
+	case live > 0:
+		t.State, t.Count = TrayWorking, working
+		t.Tooltip = Count(live, "mission", "missions") + " under way"
+		if working > 0 && working < live {
+			t.Tooltip += fmt.Sprintf(", %d working", working)
+		}
+	default:
+		t.State, t.Tooltip = TrayIdle, "No mission is running"
+	}
+	t.Tooltip = "Reeve: " + t.Tooltip
+
+	if link == Running {
+		for _, a := range waiting {
+			label := cut(fmt.Sprintf("▲ %s %s", oneLine(a.Title), Wants(a)), menuWidth)
+			t.Menu = append(t.Menu, MenuItem{Label: label, Do: DoReview, ID: a.ID})
+		}
+		if len(waiting) > 0 {
+			t.Menu = append(t.Menu, MenuItem{})
+		}
+		t.Menu = append(t.Menu, missions...)
+		if len(missions) > 0 {
+			t.Menu = append(t.Menu, MenuItem{})
+		}
+		t.Menu = append(t.Menu, MenuItem{Label: "New mission…", Do: DoNewMission})
+	}
+	t.Menu = append(t.Menu, MenuItem{Label: "Open Reeve", Do: DoOpen})
+	if link == Running {
+		t.Menu = append(t.Menu, MenuItem{Label: "Pause all", Do: DoPauseAll, Disabled: live == 0})
+	}
+	t.Menu = append(t.Menu,
+		MenuItem{Label: "Service", Items: []MenuItem{
+			{Label: "Start", Do: DoStartService, Disabled: link != NoService},
+			{Label: "Stop", Do: DoStopService, Disabled: link != Running},
+		}},
+		MenuItem{},
+		MenuItem{Label: "Quit desktop (the service goes on)", Do: DoQuit})
+	return t
+}
+
+func missionMenu(row Row, p mission.Phase) MenuItem {
+	item := MenuItem{Label: cut(row.Shape.Glyph()+" "+row.Title+", "+row.Time, menuWidth), ID: row.ID}
+	item.Items = append(item.Items, MenuItem{Label: "Open", Do: DoOpenMission, ID: row.ID})
+	if p == mission.Paused || p == mission.Blocked {
+		item.Items = append(item.Items, MenuItem{Label: "Resume", Do: DoResume, ID: row.ID})
+	} else {
+		item.Items = append(item.Items, MenuItem{Label: "Pause", Do: DoPause, ID: row.ID,
+			Disabled: p == mission.Stopping || p == mission.Starting})
+	}
+	item.Items = append(item.Items, MenuItem{Label: "Stop…", Do: DoStop, ID: row.ID, Disabled: p == mission.Stopping})
+	return item
+}
+
+// cut shortens s to n characters.
+func cut(s string, n int) string {
+	r := []rune(s)
+	if len(r) <= n {
+		return s
+	}
+	return strings.TrimRight(string(r[:n-1]), " ") + "…"
+}
