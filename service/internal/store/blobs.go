@@ -1,4 +1,94 @@
 package store
 
-// Blobs is a directory of files named by their SHA-256.
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/reevehq/reeve/service/internal/private"
+)
+
+// Blobs is a directory of private files that are named by the SHA-256 of their
+// content, for data too large for the journal. Its methods may be called from
+// any goroutine and process.
 type Blobs struct{ dir string }
+
+// OpenBlobs returns the blobs in dir, which appears with the first Put.
+func OpenBlobs(dir string) *Blobs { return &Blobs{dir: dir} }
+
+// Put keeps data and returns its digest (64 lower-case hex digits) once it is
+// durable. Data that is there already is not written again.
+func (b *Blobs) Put(data []byte) (digest string, err error) {
+	sum := sha256.Sum256(data)
+	digest = hex.EncodeToString(sum[:])
+	path := filepath.Join(b.dir, digest)
+	// Only a whole file gets the name, so another size is damage, and written anew.
+	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() == int64(len(data)) {
+		return digest, nil
+	}
+	if err := private.EnsureDir(b.dir); err != nil {
+		return "", fmt.Errorf("store: put blob: %w", err)
+	}
+	if err := private.WriteFile(path, data); err != nil {
+		return "", fmt.Errorf("store: put blob: %w", err)
+	}
+	return digest, nil
+}
+
+// ReadAt returns up to limit bytes from byte off on, and the blob's whole size.
+// From the end on it returns no bytes and no error. An unknown digest gives an
+// error that wraps os.ErrNotExist. The digest is verified when the whole blob
+// was asked for.
+func (b *Blobs) ReadAt(digest string, off int64, limit int) (data []byte, total int64, err error) {
+	if !validDigest(digest) {
+		return nil, 0, fmt.Errorf("store: read blob %q: a digest is 64 lower-case hex digits", digest)
+	}
+	if off < 0 || limit < 0 {
+		return nil, 0, fmt.Errorf("store: read blob %s: offset %d and limit %d must not be negative", digest, off, limit)
+	}
+	f, err := os.Open(filepath.Join(b.dir, digest))
+	if err != nil {
+		return nil, 0, fmt.Errorf("store: read blob: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, fmt.Errorf("store: read blob: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, fmt.Errorf("store: read blob %s: it is no regular file", digest)
+	}
+	total = info.Size()
+	data = make([]byte, max(0, min(int64(limit), total-off)))
+	n, err := f.ReadAt(data, off)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, 0, fmt.Errorf("store: read blob %s: %w", digest, err)
+	}
+	data = data[:n]
+	if int64(n) == total {
+		if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != digest {
+			return nil, 0, damagedBlob(f.Name())
+		}
+	}
+	return data, total, nil
+}
+
+func damagedBlob(path string) error {
+	return &DamagedError{Path: path, Detail: "its content does not have the digest that it is named by", Mend: "Put it back from a backup, or remove it"}
+}
+
+func validDigest(digest string) bool {
+	if len(digest) != 2*sha256.Size {
+		return false
+	}
+	for _, c := range digest {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}

@@ -42,6 +42,9 @@ func (db *DB) Check() error {
 // CheckFile does what Check does for a file that no process has open, without
 // changing it. It returns ErrInUse when one has.
 func CheckFile(path string) error {
+	if err := checkPages(path); err != nil {
+		return err
+	}
 	b, f, err := openBolt(path, true)
 	if err != nil {
 		return err

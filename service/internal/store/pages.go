@@ -95,7 +95,7 @@ func walkPages(f *os.File) error {
 	w := &walker{f: f, meta: meta, used: make([]bool, meta.pages)}
 	w.used[0], w.used[1] = true, true
 	if meta.freelist != noFreelist {
-		page, err := w.read(meta.freelist, flagFreelist)
+		page, err := w.read(meta.freelist, flagFreelist, 0)
 		if err != nil {
 			return err
 		}
@@ -119,21 +119,27 @@ type walker struct {
 	f    io.ReaderAt
 	meta boltMeta
 	used []bool
+	bufs [][]byte // one for each depth, since a branch is read on after its children
 }
 
 // read returns the page with its overflow, after it has checked its header. The
-// kinds are the flags that it may have.
-func (w *walker) read(id uint64, kinds uint16) ([]byte, error) {
+// kinds are the flags that it may have. The page is valid until the next read
+// at the same depth.
+func (w *walker) read(id uint64, kinds uint16, depth int) ([]byte, error) {
 	if id < 2 || id >= w.meta.pages {
 		return nil, fmt.Errorf("page %d is out of range", id)
 	}
-	var head [pageHeader]byte
-	off := int64(id * w.meta.pageSize)
-	if _, err := w.f.ReadAt(head[:], off); err != nil {
+	size := w.meta.pageSize
+	for len(w.bufs) <= depth {
+		w.bufs = append(w.bufs, make([]byte, size))
+	}
+	page := w.bufs[depth][:size]
+	off := int64(id * size)
+	if _, err := w.f.ReadAt(page, off); err != nil {
 		return nil, fmt.Errorf("page %d: %w", id, err)
 	}
-	flags, overflow := native.Uint16(head[8:]), uint64(native.Uint32(head[12:]))
-	if got := native.Uint64(head[:]); got != id {
+	flags, overflow := native.Uint16(page[8:]), uint64(native.Uint32(page[12:]))
+	if got := native.Uint64(page); got != id {
 		return nil, fmt.Errorf("page %d says that it is page %d", id, got)
 	}
 	if flags&kinds == 0 || flags&(flags-1) != 0 {
@@ -148,7 +154,13 @@ func (w *walker) read(id uint64, kinds uint16) ([]byte, error) {
 		}
 		w.used[i] = true
 	}
-	page := make([]byte, (overflow+1)*w.meta.pageSize)
+	if overflow == 0 {
+		return page, nil
+	}
+	if whole := int((overflow + 1) * size); cap(page) < whole {
+		w.bufs[depth] = make([]byte, whole)
+	}
+	page = w.bufs[depth][:(overflow+1)*size]
 	if _, err := w.f.ReadAt(page, off); err != nil {
 		return nil, fmt.Errorf("page %d: %w", id, err)
 	}
@@ -159,7 +171,7 @@ func (w *walker) tree(id uint64, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("page %d lies too deep", id)
 	}
-	page, err := w.read(id, flagBranch|flagLeaf)
+	page, err := w.read(id, flagBranch|flagLeaf, depth)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,8 +32,9 @@ const (
 type Tx struct {
 	b          *bbolt.Tx
 	now        func() time.Time
-	writes     int    // changes so far, so that a failure without any costs the batch nothing
-	generation uint64 // set when this transaction begins a generation
+	writes     int             // changes so far, so that a failure without any costs the batch nothing
+	generation uint64          // set when this transaction begins a generation
+	deleted    map[string]bool // buckets that lost a key in this transaction
 }
 
 // Get returns a copy of the value, or nil when there is none. An empty value is
@@ -93,6 +95,10 @@ func (tx *Tx) Delete(bucket string, key []byte) error {
 		return nil
 	}
 	tx.writes++
+	if tx.deleted == nil {
+		tx.deleted = map[string]bool{}
+	}
+	tx.deleted[bucket] = true
 	if err := b.Delete(key); err != nil {
 		return fmt.Errorf("store: delete in %s: %w", bucket, err)
 	}
@@ -150,17 +156,17 @@ func (tx *Tx) Scan(bucket string, from []byte, fn func(k, v []byte) (more bool, 
 }
 
 // ScanReverse is Scan in descending order over every key <= from (nil: from the
-// last).
+// last). Whether it sees keys that fn adds is open.
 func (tx *Tx) ScanReverse(bucket string, from []byte, fn func(k, v []byte) (more bool, err error)) error {
 	b := tx.b.Bucket([]byte(bucket))
 	if b == nil {
 		return nil
 	}
-	c := b.Cursor()
-	k, v := c.Last()
-	if from != nil {
-		k, v = seekBack(c, from)
+	if tx.deleted[bucket] {
+		return scanBack(b, from, fn)
 	}
+	c := b.Cursor()
+	k, v := seekBack(c, from)
 	for k != nil {
 		last, writes := k, tx.writes
 		if tx.b.Writable() {
@@ -170,20 +176,52 @@ func (tx *Tx) ScanReverse(bucket string, from []byte, fn func(k, v []byte) (more
 		if err != nil || !more {
 			return err
 		}
-		if tx.writes == writes {
+		switch {
+		case tx.writes == writes:
 			k, v = c.Prev()
-			continue
-		}
-		c = b.Cursor()
-		if k, v = seekBack(c, last); bytes.Equal(k, last) {
-			k, v = c.Prev()
+		case tx.deleted[bucket]:
+			return scanBack(b, last, func(k, v []byte) (bool, error) {
+				if bytes.Equal(k, last) {
+					return true, nil
+				}
+				return fn(k, v)
+			})
+		default:
+			c = b.Cursor()
+			if k, v = seekBack(c, last); bytes.Equal(k, last) {
+				k, v = c.Prev()
+			}
 		}
 	}
 	return nil
 }
 
-// seekBack moves to the greatest key <= key.
+// scanBack is ScanReverse for a bucket from which this transaction has deleted.
+// bbolt keeps pages that lost all their keys until the commit, and its cursor
+// stops or even hangs there when it goes backwards; forwards it steps over them.
+func scanBack(b *bbolt.Bucket, from []byte, fn func(k, v []byte) (more bool, err error)) error {
+	var keys [][]byte
+	c := b.Cursor()
+	for k, _ := c.First(); k != nil && (from == nil || bytes.Compare(k, from) <= 0); k, _ = c.Next() {
+		keys = append(keys, bytes.Clone(k))
+	}
+	for _, k := range slices.Backward(keys) {
+		v := b.Get(k)
+		if v == nil {
+			continue // fn has deleted it meanwhile
+		}
+		if more, err := fn(k, v); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// seekBack moves to the greatest key <= key, or to the last one when key is nil.
 func seekBack(c *bbolt.Cursor, key []byte) (k, v []byte) {
+	if key == nil {
+		return c.Last()
+	}
 	k, v = c.Seek(key)
 	if k == nil {
 		return c.Last()

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package store_test
+
+import "os"
+
+func dataSync(f *os.File) error { return f.Sync() }
