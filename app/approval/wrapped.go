@@ -100,20 +100,27 @@ func (w *walker) runner(name string, r runner, args []*syntax.Word) {
 
 // shell finds the script of bash -c.
 func (w *walker) shell(args []*syntax.Word) {
-	for i, a := range args {
-		text, known := literal(a)
+	for i := 0; i < len(args); i++ {
+		text, known := literal(args[i])
 		switch {
 		case !known:
 			w.unclear("It is not clear what a shell in the command would run.")
 			return
 		case text == "" || text[0] != '-' && text[0] != '+':
 			return // a script file
+		case text == "--rcfile", text == "--init-file":
+			i++
 		case strings.HasPrefix(text, "--"):
 		case strings.ContainsRune(text, 'c'):
-			if i+1 < len(args) {
-				w.script(args[i+1 : i+2])
+			for i++; i < len(args); i++ { // options may stand between -c and the script
+				if s, known := literal(args[i]); !known || s[0] != '-' && s[0] != '+' {
+					w.script(args[i : i+1])
+					return
+				}
 			}
 			return
+		case strings.HasSuffix(text, "o"), strings.HasSuffix(text, "O"):
+			i++
 		}
 	}
 }
