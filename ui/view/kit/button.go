@@ -3,8 +3,6 @@ package kit
 import (
 	"fyne.io/fyne/v2"
 	"fyne.io/fyne/v2/canvas"
-	"fyne.io/fyne/v2/driver/desktop"
-	"fyne.io/fyne/v2/widget"
 )
 
 // Kind is how a button looks.
@@ -20,37 +18,28 @@ const (
 	Tint             // tinted, never filled
 )
 
-// Button is a push button, 32 high.
-//
-// Space activates it, and Enter unless EnterTaps is off. One press activates
-// once, and only when the key went down while the button had the focus: a key
-// held from before, or repeating, does nothing. So a test presses a key with
-// KeyDown and then TypedKey, as the desktop driver does. Keys it does not use go
-// on to the window.
+// Button is a push button, 32 high. Space and Enter activate it: see NoEnter. A
+// key that was held down before the button got the focus does nothing.
 type Button struct {
-	widget.DisableableWidget
-	OnTapped  func()
-	EnterTaps bool // true at first
+	control
+	OnTapped func()
 
-	kind           Kind
-	label          string
-	before, after  Shape
-	height, least  float32
-	focused, hover bool
-	pressed        fyne.KeyName
+	kind          Kind
+	label         string
+	before, after Shape
+	height, least float32
 }
-
-var (
-	_ fyne.Focusable    = (*Button)(nil)
-	_ fyne.Tappable     = (*Button)(nil)
-	_ desktop.Hoverable = (*Button)(nil)
-	_ desktop.Keyable   = (*Button)(nil)
-)
 
 // NewButton makes a button.
 func NewButton(kind Kind, label string, tapped func()) *Button {
-	b := &Button{OnTapped: tapped, EnterTaps: true, kind: kind, label: label, height: 32}
-	b.ExtendBaseWidget(b)
+	b := &Button{OnTapped: tapped, kind: kind, label: label, height: 32}
+	b.enter = true
+	b.act = func() {
+		if b.OnTapped != nil {
+			b.OnTapped()
+		}
+	}
+	b.extend(b)
 	return b
 }
 
@@ -71,7 +60,7 @@ func (b *Button) Least(width float32) *Button { b.least = width; return b }
 
 // NoEnter keeps Enter from activating the button and returns b; Enter then goes
 // on to the window.
-func (b *Button) NoEnter() *Button { b.EnterTaps = false; return b }
+func (b *Button) NoEnter() *Button { b.enter = false; return b }
 
 // Label returns the label.
 func (b *Button) Label() string { return b.label }
@@ -81,65 +70,6 @@ func (b *Button) SetLabel(label string) { b.label = label; b.Refresh() }
 
 // SetKind replaces the kind.
 func (b *Button) SetKind(k Kind) { b.kind = k; b.Refresh() }
-
-func (b *Button) activate() {
-	if !b.Disabled() && b.OnTapped != nil {
-		b.OnTapped()
-	}
-}
-
-// Tapped is the mouse's way to activate the button.
-func (b *Button) Tapped(*fyne.PointEvent) { b.activate() }
-
-// MouseIn, MouseMoved, MouseOut, FocusGained, FocusLost, TypedRune, KeyDown,
-// KeyUp and TypedKey are Fyne's.
-func (b *Button) MouseIn(*desktop.MouseEvent) { b.hover = true; b.Refresh() }
-
-// MouseMoved is Fyne's.
-func (b *Button) MouseMoved(*desktop.MouseEvent) {}
-
-// MouseOut is Fyne's.
-func (b *Button) MouseOut() { b.hover = false; b.Refresh() }
-
-// FocusGained is Fyne's.
-func (b *Button) FocusGained() { b.focused = true; b.Refresh() }
-
-// FocusLost is Fyne's.
-func (b *Button) FocusLost() { b.focused, b.pressed = false, ""; b.Refresh() }
-
-// TypedRune is Fyne's.
-func (b *Button) TypedRune(rune) {}
-
-// KeyDown is Fyne's.
-func (b *Button) KeyDown(e *fyne.KeyEvent) { b.pressed = e.Name }
-
-// KeyUp is Fyne's.
-func (b *Button) KeyUp(*fyne.KeyEvent) { b.pressed = "" }
-
-// TypedKey is Fyne's.
-func (b *Button) TypedKey(e *fyne.KeyEvent) {
-	if e.Name == fyne.KeySpace || b.EnterTaps && isEnter(e) {
-		fresh := b.pressed == e.Name
-		b.pressed = ""
-		if fresh {
-			b.activate()
-		}
-		return
-	}
-	passOn(b, e)
-}
-
-func isEnter(e *fyne.KeyEvent) bool { return e.Name == fyne.KeyReturn || e.Name == fyne.KeyEnter }
-
-// passOn gives a key that a focused widget does not use to its window, which
-// Fyne asks only when nothing has the focus.
-func passOn(o fyne.CanvasObject, e *fyne.KeyEvent) {
-	if c := fyne.CurrentApp().Driver().CanvasForObject(o); c != nil {
-		if typed := c.OnTypedKey(); typed != nil {
-			typed(e)
-		}
-	}
-}
 
 func (b *Button) colors() (fill, edge, text Color) {
 	switch b.kind {
@@ -241,18 +171,4 @@ func (r *buttonRenderer) Refresh() {
 	r.style()
 	r.Layout(r.b.Size())
 	canvas.Refresh(r.b)
-}
-
-// newRing makes a focus ring, hidden at first.
-func newRing(radius float32) *Fill {
-	f := newFill(None, Accent, radius)
-	f.width = 2
-	f.Hidden = true
-	return f
-}
-
-// placeRing lays the ring around a widget of the given size.
-func placeRing(f *Fill, size fyne.Size) {
-	f.Move(fyne.NewPos(-3, -3))
-	f.Resize(size.AddWidthHeight(6, 6))
 }

@@ -10,6 +10,7 @@ import (
 
 	"fyne.io/fyne/v2"
 	"fyne.io/fyne/v2/test"
+	"fyne.io/fyne/v2/widget"
 )
 
 var update = flag.Bool("update", false, "write the pictures in testdata anew")
@@ -22,6 +23,9 @@ var gallery = []struct {
 }{
 	{"text", 560, galleryText},
 	{"buttons", 640, galleryButtons},
+	{"states", 640, galleryStates},
+	{"fields", 640, galleryFields},
+	{"choices", 640, galleryChoices},
 }
 
 func TestGallery(t *testing.T) {
@@ -135,7 +139,8 @@ func galleryText() fyne.CanvasObject {
 		Row(10, Title("Missions"), Strong("strong 16"), Body("body 14"), Small("small 12"), Note("note 12"), Small("mono", Mono), Small("bold", Bold), Small("italic", Italic)),
 		Row(8, Shrink(Body("A title that is much too long for the place that it has in this row", Bold).CutEnd()), Note("after"), Spring(), Note("right")),
 		Row(8, Fix(180, Small("northwind/billing-platform-monorepo", Mono).CutMiddle()), Fix(80, Small("+84", Mono).Right()), Fix(80, Small("middle").Middle())),
-		Row(8, Body("請求書の日付 with Latin"), Small("src/請求/日付計算.ts", Mono)),
+		Wrapped("I'll start with the lexer. The tests describe the token kinds, so I read those first and keep the public names unchanged; byte offsets stay as they are."),
+		AtMost(240, NewParagraph("Port the TypeScript parser to Go, file by file. Keep the public names and the error positions.\n\nLeave the command line alone.", SizeSmall, Quiet)),
 		HLine(),
 		Card(Pad(12, 12, 12, 12, Row(8, NewIcon(ShapeMark, 20, Accent), Strong("Reeve")))),
 	)
@@ -154,5 +159,89 @@ func galleryButtons() fyne.CanvasObject {
 		Row(8, NewButton(Primary, "Review", nil), NewButton(Plain, "New mission", nil).Icon(ShapePlus), NewButton(QuietButton, "Deny and say why…", nil), NewButton(Danger, "Stop…", nil).Icon(ShapeStopped), NewButton(Tint, "Allow once", nil).Least(108)),
 		Row(8, focused, hover, NewButton(QuietDanger, "Deny and stop", nil), Spring(), NewButton(Plain, "Allow for this mission", nil).After(ShapeDown)),
 		Row(8, disabled, disabled2, NewButton(Plain, "Small", nil).Small(), NewButton(Primary, "Review", nil).Small(), NewButton(Plain, "Choose…", nil).Tall()),
+	)
+}
+
+func galleryStates() fyne.CanvasObject {
+	badges := []fyne.CanvasObject{}
+	for s := Working; s <= Paused; s++ {
+		badges = append(badges, NewBadge(s, ""))
+	}
+	icons := []fyne.CanvasObject{}
+	for s := Working; s <= Paused; s++ {
+		icons = append(icons, s.Icon(14))
+	}
+	for _, s := range []Shape{ShapeMark, ShapeMissions, ShapeApprovals, ShapeFolder, ShapeClock, ShapeRules, ShapeSettings, ShapePlus, ShapeLeft, ShapeRight, ShapeDown, ShapeSearch, ShapeCopy, ShapeCheck, ShapeBranch, ShapeRecover, ShapeQueue} {
+		icons = append(icons, NewIcon(s, 16, Ink))
+	}
+	row := func(s State, title string, left float32) fyne.CanvasObject {
+		return Sized(0, 56, Pad(0, 12, 0, 14, Row(0, s.Icon(14), Gap(12), Grow(Col(0, Fix(21, Row(8, Shrink(Body(title, Bold).CutEnd()))), Fix(18, Row(5, Note("reading"), Shrink(Small("packages/uploader/src/retry.ts", Mono).CutEnd()))))),
+			Fix(136, Col(0, Fix(21, Row(0, Small("41 min left"), Spring(), Note("15:46"))), Fix(18, NewTimeBar(left, s.Color())))))))
+	}
+	return Col(12,
+		Row(6, badges...),
+		Row(6, icons...),
+		Row(8, Pill(Note("3"), Selected), Pill(Small("42"), AccentTint), Fix(200, NewTimeBar(.2, Waiting)), Fix(80, NewTimeBar(.86, Accent).NoTrack()), Fix(60, NewTimeBar(0, Accent))),
+		TintedRows(WaitingTint, WaitingLine, 40, row(NeedsYou, "Port parser to Go", .2), row(NeedsYou, "Split the settings page", .41)),
+		Rows(40, row(Working, "Add retry to uploader", .68), row(Paused, "Rewrite onboarding emails", .87)),
+	)
+}
+
+func galleryFields() fyne.CanvasObject {
+	title := widget.NewEntry()
+	title.SetText("Split the settings page")
+	scope := widget.NewMultiLineEntry()
+	scope.Wrapping = fyne.TextWrapWord
+	scope.SetText("Split the settings page into Profile, Notifications and Billing, each with its own route. Keep every form's behaviour and its tests.")
+	hint := widget.NewEntry()
+	hint.SetPlaceHolder("Steer at the next turn")
+	filter := widget.NewEntry()
+	filter.SetPlaceHolder("Filter")
+	focused := NewSelect("Model", []Option{{Label: "sonnet"}}, 0, nil).Small()
+	focused.FocusGained()
+	slider := NewSlider(15, 240, 15, []Tick{{15, "15 min"}, {60, "1 h"}, {120, "2 h"}, {180, "3 h"}, {240, "4 h"}}, nil)
+	slider.Set(60)
+	slider2 := NewSlider(0, 10, 1, nil, nil)
+	slider2.Set(7)
+	slider2.FocusGained()
+	return Col(12,
+		Row(8, Grow(NewSelect("", []Option{{"~/code/shop-web", "northwind/shop-web, main"}}, 0, nil).Icon(ShapeFolder).Mono()), NewButton(Plain, "Choose…", nil).Tall()),
+		Row(8, Fix(200, focused), Fix(200, NewSelect("Budget", []Option{{Label: "$5.00"}}, 0, nil).Small()), Fix(188, Search(filter, "Ctrl F"))),
+		Field(title, 0),
+		Field(scope, 104),
+		Row(8, Grow(Field(hint, 0)), NewButton(Plain, "Queue", nil).Icon(ShapeQueue).Tall()),
+		slider,
+		slider2,
+	)
+}
+
+func galleryChoices() fyne.CanvasObject {
+	agent := func(name, version, note string) *Radio {
+		return NewRadioCard(Col(4, Row(8, Body(name, Bold), Spring(), Note(version, Mono)), Row(5, NewIcon(ShapeCheck, 11, Done), Grow(Note(note).CutEnd()))))
+	}
+	a, b := agent("Claude Code", "2.0.31", "signed in as mika@northwind.example"), agent("Codex", "0.63.0", "signed in")
+	NewRadios(0, nil, a, b)
+	c, d := NewRadio(Body("It happened")), NewRadio(Body("I don't know; the agent should look first"))
+	NewRadios(1, nil, c, d)
+	off := NewCheckBox(Body("Not here"), true, nil)
+	off.Disable()
+	focused := NewCheckBox(Row(6, Body("Run"), Body("npm test", Mono)), false, nil)
+	focused.FocusGained()
+	tabs := NewTabs(0, nil, "Transcript", "Changes", "Turns", "Effects")
+	tabs.SetCount(1, 3)
+	tabs.SetCount(2, 4)
+	nav := NewNavItem(ShapeMissions, "Missions", nil)
+	nav.SetCount(3, true)
+	nav.SetSelected(true)
+	nav2 := NewNavItem(ShapeApprovals, "Approvals", nil)
+	nav2.SetCount(12, false)
+	return Col(14,
+		Columns(8, Grow(Sized(1, 0, a)), Grow(Sized(1, 0, b))),
+		Row(20, c, d),
+		Row(20, NewCheckBox(Body("Read and search"), true, nil), focused, off),
+		Row(20, NewSwitch(Body("Work in a separate worktree"), false, nil), NewSwitch(Body("On"), true, nil)),
+		Row(0, NewSegments(0, nil, "All", "Live", "Finished"), Spring()),
+		Col(0, Row(0, tabs, Spring()), HLine()),
+		Sized(208, 0, AtMost(208, Over(Side, Pad(12, 12, 12, 12, Col(2, nav, nav2, NewNavItem(ShapeSettings, "Settings", nil)))))),
 	)
 }
