@@ -1,7 +1,6 @@
 package approval
 
 import (
-	"fmt"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -67,8 +66,21 @@ func Programs(command string) Structure {
 }
 
 type walker struct {
-	out   Structure
-	depth int // of shells within shells
+	out    Structure
+	source string // what is being parsed
+	depth  int    // of shells within shells
+}
+
+func (w *walker) add(program, join string) {
+	if join == "" && len(w.out.Programs) > 0 {
+		join = JoinThen
+	}
+	w.out.Programs = append(w.out.Programs, Program{program, join})
+}
+
+// written returns a piece of the command as it stands there.
+func (w *walker) written(from, to syntax.Pos) string {
+	return w.source[from.Offset():to.Offset()]
 }
 
 func (w *walker) unclear(why string) {
@@ -87,7 +99,10 @@ func (w *walker) parse(command, join string) {
 		w.unclear("The command could not be read as a shell command.")
 		return
 	}
+	outer := w.source
+	w.source = command
 	w.statements(file.Stmts, join, JoinThen)
+	w.source = outer
 }
 
 // statements lists programs in order: the first one with the join first.
@@ -120,7 +135,7 @@ func (w *walker) statement(s *syntax.Stmt, join string) {
 		w.nested(c, join, JoinThen)
 	}
 	for _, r := range s.Redirs {
-		w.out.Redirects = append(w.out.Redirects, written(r))
+		w.out.Redirects = append(w.out.Redirects, w.written(r.Pos(), r.Word.End()))
 		w.nested(r, JoinInside, JoinInside)
 	}
 }
@@ -174,21 +189,12 @@ func (w *walker) call(c *syntax.CallExpr, join string) {
 func (w *walker) words(args []*syntax.Word, join string) {
 	name, known := literal(args[0])
 	if !known {
-		w.out.Programs = append(w.out.Programs, Program{written(args[0]), join})
+		w.add(w.written(args[0].Pos(), args[0].End()), join)
 		w.unclear("The name of a program is not written out: the shell works it out when the command runs.")
 		return
 	}
-	w.out.Programs = append(w.out.Programs, Program{name, join})
+	w.add(name, join)
 	w.wrapped(base(name), args[1:])
-}
-
-// written returns a piece of a command as it stands there.
-func written(n syntax.Node) string {
-	var b strings.Builder
-	if err := syntax.NewPrinter(syntax.SingleLine(true)).Print(&b, n); err != nil {
-		return fmt.Sprintf("(%T)", n)
-	}
-	return b.String()
 }
 
 // literal returns what the shell makes of a word, if that needs nothing but
