@@ -1,0 +1,189 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/reevehq/reeve/app/approval"
+	"github.com/reevehq/reeve/ipc/wire"
+)
+
+type recorder struct {
+	t       interface{ Fatal(...any) }
+	entries []wire.Entry
+}
+
+func (r *recorder) add(kind string, data any) {
+	seq := uint64(len(r.entries) + 1)
+	r.entries = append(r.entries, wire.Entry{Log: "a-1", Seq: seq, At: at(14, 0), Kind: kind, Data: raw(r.t, data)})
+}
+
+func dump(tr *Transcript) string {
+	var b strings.Builder
+	for i := range tr.Len() {
+		it := tr.Row(i)
+		switch it.Kind {
+		case ItemEarlier, ItemTurn:
+			fmt.Fprintf(&b, "== %s, %d tools %s %s\n", it.Heading.Text, it.Heading.Tools, it.Heading.Tokens, it.Heading.Outcome)
+		case ItemTool:
+			fmt.Fprintf(&b, "%s %s [%s] %s +%d -%d\n", it.Tool.Name, it.Tool.Object, it.Tool.Status, it.Tool.Problem, it.Tool.Plus, it.Tool.Minus)
+		case ItemPermission:
+			fmt.Fprintf(&b, "? %s [%s] %s\n", it.Permission.Asks, it.Permission.State, it.Permission.By)
+		case ItemPlan:
+			fmt.Fprintf(&b, "plan %d\n", len(it.Plan))
+		default:
+			fmt.Fprintf(&b, "%d %q %s\n", it.Kind, it.Text, it.Note)
+		}
+	}
+	return b.String()
+}
+
+func sample(t interface{ Fatal(...any) }) []wire.Entry {
+	r := &recorder{t: t}
+	r.add(wire.KindSessionStarted, wire.SessionStarted{Provider: "claude", Model: "opus"})
+	for n := 1; n <= 3; n++ {
+		id := fmt.Sprintf("t-%d", n)
+		st := wire.TurnStarted{Turn: id, Number: n}
+		if n == 3 {
+			st.Steering = []string{"Keep offsets."}
+		}
+		r.add(wire.KindTurnStarted, st)
+		r.add(wire.KindText, wire.Text{Turn: id, Text: "I'll start "})
+		r.add(wire.KindText, wire.Text{Turn: id, Text: "with\x1b the lexer."})
+		r.add(wire.KindPlan, wire.Plan{Turn: id, Steps: []wire.PlanStep{{Text: "a"}}})
+		r.add(wire.KindPlan, wire.Plan{Turn: id, Steps: []wire.PlanStep{{Text: "a"}, {Text: "b"}}})
+		r.add(wire.KindToolStarted, wire.ToolStarted{Turn: id, Call: id + "1", Tool: "Edit", Kind: "edit", Paths: []string{"/home/me/code/parser/lexer.go"}})
+		r.add(wire.KindToolFinished, wire.ToolFinished{Turn: id, Call: id + "1", Status: "ok", Diff: "--- a\n+++ b\n@@ -1 +1,2 @@\n-x\n+y\n+z\n"})
+		r.add(wire.KindToolStarted, wire.ToolStarted{Turn: id, Call: id + "2", Tool: "Bash", Kind: "execute", Command: "go vet ./..."})
+		r.add(wire.KindPermissionAsked, wire.Permission{Turn: id, Request: "q-" + id, Call: id + "2", Kind: "tool_call",
+			Subject: raw(t, approval.Subject{Command: "go vet ./..."})})
+		if n < 3 {
+			r.add(wire.KindPermissionResolved, wire.PermissionResolved{Turn: id, Request: "q-" + id, Outcome: "allowed", By: "you"})
+			r.add(wire.KindToolFinished, wire.ToolFinished{Turn: id, Call: id + "2", Status: "failed", Exit: ptr(1), Output: "\nlexer.go:44: undefined\n"})
+			r.add(wire.KindTurnFinished, wire.TurnFinished{Turn: id, Outcome: map[int]string{1: "succeeded", 2: "timed_out"}[n], Usage: wire.Usage{Input: ptr(int64(41_000))}})
+		}
+	}
+	return r.entries
+}
+
+const lastTurn = `== Turn 3, 2 tools  
+3 "Keep offsets." reached the agent at turn 3
+4 "I'll start with⟨U+001B⟩ the lexer." 
+plan 2
+Edit lexer.go [ok]  +2 -1
+Bash go vet ./... [running]  +0 -0
+? wants to run go vet ./... [pending] 
+`
+
+func TestTranscript(t *testing.T) {
+	tr := NewTranscript("/home/me/code/parser")
+	tr.Load(sample(t))
+	head := "9 \"Claude Code opened a session with opus\" info\n"
+	want := head + "== Turns 1 to 2, 4 tools  \n" + lastTurn
+	if got := dump(tr); got != want {
+		t.Fatalf("got\n%swant\n%s", got, want)
+	}
+	tr.Toggle(1)
+	want = head + "== Turns 1 to 2, 4 tools  \n== Turn 1, 2 tools 41k tokens \n== Turn 2, 2 tools 41k tokens timed out\n" + lastTurn
+	if got := dump(tr); got != want {
+		t.Fatalf("opened: got\n%swant\n%s", got, want)
+	}
+	tr.Toggle(2)
+	if got := dump(tr); !strings.Contains(got, "Bash go vet ./... [failed] exit 1: lexer.go:44: undefined") || !strings.Contains(got, "[allowed] you") {
+		t.Fatalf("turn 1: %s", got)
+	}
+	// A live turn does not fold what the person reads.
+	before := tr.Len()
+	tr.Add(wire.Entry{Log: "a-1", Seq: 1000, Kind: wire.KindTurnStarted, Data: raw(t, wire.TurnStarted{Turn: "t-4", Number: 4})})
+	if tr.Len() != before+1 {
+		t.Errorf("a new turn moved %d rows", tr.Len()-before-1)
+	}
+	if tr.Add(wire.Entry{Log: "a-1", Seq: 999, Kind: wire.KindNotice, Data: raw(t, wire.Notice{Text: "late"})}) {
+		t.Error("an entry was taken twice")
+	}
+	// Another snapshot of the same log keeps what was opened.
+	tr.Load(sample(t))
+	if got := dump(tr); !strings.Contains(got, "== Turn 1, ") {
+		t.Errorf("reload closed what was open:\n%s", got)
+	}
+	tr.Add(wire.Entry{Log: "a-2", Seq: 1, Kind: wire.KindNotice, Data: raw(t, wire.Notice{Text: "new", Level: "info"})})
+	if got := dump(tr); got != "9 \"new\" info\n" {
+		t.Errorf("another log: %s", got)
+	}
+	for _, kind := range []string{wire.KindTurnStarted, wire.KindText, wire.KindToolFinished, wire.KindPermissionAsked, wire.KindUsage, "unheard.of"} {
+		if tr.Add(wire.Entry{Log: "a-2", Seq: 50, Kind: kind, Data: []byte(`[1]`)}) {
+			t.Errorf("%s: malformed data changed something", kind)
+		}
+	}
+}
+
+// However a transcript arrives, entry by entry, repeated or as a snapshot and
+// the rest, it shows the same.
+func TestTranscriptConverges(t *testing.T) {
+	entries := sample(t)
+	whole := NewTranscript("/home/me/code/parser")
+	for _, e := range entries {
+		whole.Add(e)
+	}
+	want := dump(whole)
+	rapid.Check(t, func(t *rapid.T) {
+		cutAt := rapid.IntRange(0, len(entries)).Draw(t, "snapshot")
+		back := rapid.IntRange(0, cutAt).Draw(t, "repeat from")
+		tr := NewTranscript("/home/me/code/parser")
+		tr.Load(entries[:cutAt])
+		for _, e := range entries[back:] {
+			tr.Len() // what is shown is kept up to date, not only at the end
+			tr.Add(e)
+		}
+		if tr.folded > 0 {
+			tr.folded, tr.stale = 0, true
+			for i := range tr.turns {
+				tr.items[tr.turns[i].item].Open = true
+			}
+		}
+		if got := dump(tr); got != want {
+			t.Fatalf("got\n%swant\n%s", got, want)
+		}
+	})
+}
+
+func TestLongText(t *testing.T) {
+	tr := NewTranscript("")
+	var want strings.Builder
+	for i := range 5000 {
+		piece := fmt.Sprintf("line %d\n", i)
+		want.WriteString(piece)
+		tr.Add(wire.Entry{Seq: uint64(i + 1), Kind: wire.KindText, Data: raw(t, wire.Text{Text: piece})})
+	}
+	var got strings.Builder
+	for i := range tr.Len() {
+		it := tr.Row(i)
+		if len(it.Text) > maxParagraph+100 {
+			t.Fatalf("row %d has %d bytes", i, len(it.Text))
+		}
+		got.WriteString(it.Text)
+		if !strings.HasSuffix(it.Text, "\n") {
+			got.WriteString("\n")
+		}
+	}
+	if got.String() != want.String() {
+		t.Error("text was lost between rows")
+	}
+}
+
+func BenchmarkTranscript(b *testing.B) {
+	for b.Loop() {
+		tr := NewTranscript("/x")
+		for i := range 100_000 {
+			e := wire.Entry{Log: "a", Seq: uint64(i + 1), Kind: wire.KindText, Data: []byte(`{"turn":"t","text":"some words "}`)}
+			if i%1000 == 0 {
+				e.Kind, e.Data = wire.KindTurnStarted, fmt.Appendf(nil, `{"turn":"t%d","number":%d}`, i, i/1000+1)
+			}
+			tr.Add(e)
+			tr.Len()
+		}
+	}
+}
