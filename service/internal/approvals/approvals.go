@@ -1,0 +1,248 @@
+// Package approvals keeps the durable queue of questions that only a person
+// may answer. It writes inside the caller's transaction, so that an answer and
+// what follows from it are journaled together; announcing and delivering come
+// after the commit and belong to the caller.
+package approvals
+
+import (
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/reevehq/reeve/app/approval"
+	"github.com/reevehq/reeve/service/internal/store"
+)
+
+// MaxPending is how many approvals may wait at once.
+const MaxPending = 1024
+
+const (
+	bucket  = "approvals"
+	pending = "approvals_pending" // index: ids that still wait
+)
+
+// Reasons why an answer is refused.
+var (
+	ErrNotFound = errors.New("there is no such approval")
+	ErrMismatch = errors.New("the digest is not that of this approval; look at it again before answering")
+	ErrAnswered = errors.New("the approval was answered already")
+	ErrStale    = errors.New("the request is gone; nothing was decided")
+	ErrFull     = fmt.Errorf("%d approvals wait already; answer some first", MaxPending)
+)
+
+// Record is one approval from the moment it was asked.
+type Record struct {
+	ID        string          `json:"id"`
+	Kind      approval.Kind   `json:"kind"`
+	Mission   string          `json:"mission"`
+	Attempt   string          `json:"attempt,omitempty"`
+	Turn      string          `json:"turn,omitempty"`
+	TurnNo    int             `json:"turn_number,omitempty"`
+	Subject   json.RawMessage `json:"subject"` // long values as blob references
+	Digest    string          `json:"digest"`
+	CreatedAt time.Time       `json:"created_at"`
+	State     approval.State  `json:"state"`
+	Answer    *Answer         `json:"answer,omitempty"`
+	// Delivered: the guard acknowledged the answer. Until then it is sent
+	// again.
+	Delivered bool `json:"delivered,omitempty"`
+}
+
+// Who names who or what decided. Via is program, rule, deadline, stop or turn.
+type Who struct {
+	Via     string `json:"via"`
+	Program string `json:"program,omitempty"`
+	PID     int    `json:"pid,omitempty"`
+	TTY     string `json:"tty,omitempty"`
+	Client  string `json:"client,omitempty"`
+	Rule    string `json:"rule,omitempty"`
+}
+
+func (w Who) String() string {
+	switch {
+	case w.Rule != "":
+		return "rule " + w.Rule
+	case w.Program != "":
+		return fmt.Sprintf("%s (pid %d)", w.Program, w.PID)
+	}
+	return w.Via
+}
+
+// Answer is a decision and where it came from.
+type Answer struct {
+	approval.Answer
+	Who  Who       `json:"who"`
+	At   time.Time `json:"at"`
+	Text string    `json:"text,omitempty"`
+}
+
+// Ask adds a pending approval. Asking again with the same id changes nothing,
+// so that a log can be read twice.
+func Ask(tx *store.Tx, r Record) error {
+	if tx.Get(bucket, []byte(r.ID)) != nil {
+		return nil
+	}
+	n := 0
+	if err := tx.Scan(pending, nil, func(_, _ []byte) (bool, error) { n++; return n <= MaxPending, nil }); err != nil {
+		return err
+	}
+	if n >= MaxPending {
+		return ErrFull
+	}
+	r.State = approval.Pending
+	if err := put(tx, r); err != nil {
+		return err
+	}
+	return tx.Audit(store.AuditEntry{Kind: store.AuditApproval, Mission: r.Mission, Approval: r.ID, Text: string(r.Kind) + " asked", Data: auditData(map[string]any{"digest": r.Digest})})
+}
+
+// Decide records a person's or a rule's answer. The digest must repeat the
+// approval's. On ErrAnswered and ErrStale the record tells how it ended.
+func Decide(tx *store.Tx, id, digest string, a Answer) (Record, error) {
+	r, ok, err := store.GetJSON[Record](tx, bucket, id)
+	if err != nil {
+		return Record{}, err
+	}
+	if !ok {
+		return Record{}, ErrNotFound
+	}
+	switch r.State {
+	case approval.Pending:
+	case approval.Allowed, approval.Denied:
+		return r, ErrAnswered
+	default:
+		return r, ErrStale
+	}
+	if subtle.ConstantTimeCompare([]byte(r.Digest), []byte(digest)) != 1 {
+		return r, ErrMismatch
+	}
+	r.State, r.Answer = approval.Denied, &a
+	if a.Allow {
+		r.State = approval.Allowed
+	}
+	return r, settle(tx, r)
+}
+
+// Rule records a request that a rule of the mission's terms allowed unasked:
+// it never waits, but it stands in the journal and the audit like any other.
+func Rule(tx *store.Tx, r Record, rule string, at time.Time) (Record, error) {
+	if old, ok, err := store.GetJSON[Record](tx, bucket, r.ID); err != nil || ok {
+		return old, err
+	}
+	r.State = approval.Allowed
+	r.Answer = &Answer{Answer: approval.Answer{Allow: true, For: approval.ForOnce}, Who: Who{Via: "rule", Rule: rule}, At: at}
+	return r, settle(tx, r)
+}
+
+// Close ends a pending approval that nobody answered. An approval that is
+// settled already stays as it is.
+func Close(tx *store.Tx, id string, state approval.State, via string, at time.Time) (Record, bool, error) {
+	r, ok, err := store.GetJSON[Record](tx, bucket, id)
+	if err != nil || !ok || r.State != approval.Pending {
+		return r, false, err
+	}
+	r.State, r.Answer = state, &Answer{Who: Who{Via: via}, At: at}
+	return r, true, settle(tx, r)
+}
+
+// CloseAll ends everything that waits for a mission.
+func CloseAll(tx *store.Tx, mission string, state approval.State, via string, at time.Time) ([]Record, error) {
+	waiting, err := Pending(tx, mission)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range waiting {
+		if waiting[i], _, err = Close(tx, r.ID, state, via, at); err != nil {
+			return nil, err
+		}
+	}
+	return waiting, nil
+}
+
+// Delivered notes that the guard took the answer, or, when gone, that the
+// answer reached nobody: then the approval ends as stale.
+func Delivered(tx *store.Tx, id string, gone bool) (Record, error) {
+	r, ok, err := store.GetJSON[Record](tx, bucket, id)
+	if err != nil || !ok {
+		return r, err
+	}
+	r.Delivered = true
+	if gone && (r.State == approval.Allowed || r.State == approval.Denied) {
+		r.State = approval.Stale
+		return r, settle(tx, r)
+	}
+	return r, put(tx, r)
+}
+
+// Get returns one approval by its whole id.
+func Get(tx *store.Tx, id string) (Record, bool, error) {
+	return store.GetJSON[Record](tx, bucket, id)
+}
+
+// Pending returns what waits, oldest first; mission "" means all.
+func Pending(tx *store.Tx, mission string) ([]Record, error) {
+	var ids []string
+	if err := tx.Scan(pending, nil, func(k, _ []byte) (bool, error) { ids = append(ids, string(k)); return true, nil }); err != nil {
+		return nil, err
+	}
+	var out []Record
+	for _, id := range ids {
+		r, ok, err := Get(tx, id)
+		if err != nil {
+			return nil, err
+		}
+		if ok && (mission == "" || r.Mission == mission) {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+// Recent returns up to limit approvals, settled ones included, newest first.
+func Recent(tx *store.Tx, mission string, limit int) ([]Record, error) {
+	var out []Record
+	err := tx.ScanReverse(bucket, nil, func(_, v []byte) (bool, error) {
+		var r Record
+		if err := json.Unmarshal(v, &r); err != nil {
+			return false, err
+		}
+		if mission == "" || r.Mission == mission {
+			out = append(out, r)
+		}
+		return len(out) < limit, nil
+	})
+	return out, err
+}
+
+func settle(tx *store.Tx, r Record) error {
+	if err := put(tx, r); err != nil {
+		return err
+	}
+	e := store.AuditEntry{Kind: store.AuditAnswer, Mission: r.Mission, Approval: r.ID, Text: string(r.Kind) + " " + string(r.State)}
+	if r.Answer != nil {
+		e.Actor = r.Answer.Who.String()
+		e.Data = auditData(map[string]any{"digest": r.Digest, "who": r.Answer.Who, "reason": r.Answer.Reason, "stop": r.Answer.Stop})
+	}
+	return tx.Audit(e)
+}
+
+func put(tx *store.Tx, r Record) error {
+	if r.State == approval.Pending {
+		if err := tx.Put(pending, []byte(r.ID), nil); err != nil {
+			return err
+		}
+	} else if err := tx.Delete(pending, []byte(r.ID)); err != nil {
+		return err
+	}
+	return store.PutJSON(tx, bucket, r.ID, r)
+}
+
+func auditData(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	return b
+}

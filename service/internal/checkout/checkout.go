@@ -1,0 +1,235 @@
+// Package checkout decides which working tree a worker may own, and keeps the
+// durable claims: at most one worker per checkout, keyed by the physical path.
+//
+// Git runs only as rev-parse and config here, since every other command can
+// execute what the repository configures.
+package checkout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/reevehq/reeve/service/internal/proc"
+	"github.com/reevehq/reeve/service/internal/store"
+)
+
+// Refusal says why a folder can't be a worker's checkout, and what to do.
+type Refusal struct {
+	Name string // a short name of the rule
+	What string // what is wrong, a sentence
+	Fix  string // what to do, a sentence
+	// Owner is the mission that owns the folder, where that is the reason.
+	Owner string
+}
+
+func (r *Refusal) Error() string { return r.What + " " + r.Fix }
+
+// Tree is a folder that was found to be a working tree's root.
+type Tree struct {
+	Path   string // physically resolved
+	GitDir string
+	Branch string   // short name, or "" when detached or unborn
+	Head   string   // commit, or "" when there is none yet
+	Notes  []string // what a person should know before they allow work here
+}
+
+// Inspect resolves folder and applies every rule that needs no claim: it must
+// be the root of a git working tree, not bare, outside stateDir and not around
+// it. A merge, rebase, cherry-pick or bisect under way becomes a note.
+func Inspect(ctx context.Context, folder, stateDir string) (Tree, error) {
+	refuse := func(name, what, fix string) (Tree, error) {
+		return Tree{}, &Refusal{Name: name, What: what, Fix: fix}
+	}
+	if !filepath.IsAbs(folder) {
+		return refuse("folder", "The folder must be an absolute path.", "Give the whole path of the checkout.")
+	}
+	info, err := os.Stat(folder)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return refuse("folder", fmt.Sprintf("The folder %s does not exist.", folder), "Choose the root of a git checkout.")
+	case errors.Is(err, os.ErrPermission):
+		return refuse("folder", fmt.Sprintf("The folder %s may not be read.", folder), "Choose a folder that belongs to you.")
+	case err != nil:
+		return Tree{}, fmt.Errorf("look at %s: %w", folder, err)
+	case !info.IsDir():
+		return refuse("folder", fmt.Sprintf("%s is a file, not a folder.", folder), "Choose the root of a git checkout.")
+	}
+	path, err := filepath.EvalSymlinks(folder)
+	if err != nil {
+		return Tree{}, fmt.Errorf("resolve %s: %w", folder, err)
+	}
+	state, err := filepath.EvalSymlinks(stateDir)
+	if err != nil {
+		return Tree{}, fmt.Errorf("resolve %s: %w", stateDir, err)
+	}
+	if within(path, state) {
+		return refuse("private state", fmt.Sprintf("%s lies inside Reeve's private state.", path), "Choose a checkout outside "+state+".")
+	}
+	if within(state, path) {
+		return refuse("private state", fmt.Sprintf("Reeve's private state %s lies inside %s, where the agent works.", state, path), "Choose another checkout, or move the state out of it with REEVE_STATE.")
+	}
+
+	out, err := git(ctx, path, "rev-parse", "--is-bare-repository", "--is-inside-git-dir", "--absolute-git-dir")
+	if err != nil {
+		var r *Refusal
+		if errors.As(err, &r) {
+			return Tree{}, err
+		}
+		if strings.Contains(err.Error(), "dubious ownership") {
+			return refuse("git checkout", fmt.Sprintf("%s belongs to another user, so git does not trust it.", path), "Choose a checkout of your own.")
+		}
+		return refuse("git checkout", fmt.Sprintf("%s is not a git checkout.", path), "Run git init there, or choose the root of a repository.")
+	}
+	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	if len(lines) != 3 {
+		return Tree{}, fmt.Errorf("git rev-parse in %s: unexpected answer", path)
+	}
+	if lines[0] == "true" {
+		return refuse("git checkout", fmt.Sprintf("%s is a bare repository without files to work on.", path), "Choose a checkout of it.")
+	}
+	if lines[1] == "true" {
+		return refuse("git checkout", fmt.Sprintf("%s lies inside a repository's own .git folder.", path), "Choose the root of the checkout.")
+	}
+	t := Tree{Path: path, GitDir: lines[2]}
+	top, err := git(ctx, path, "rev-parse", "--show-toplevel")
+	if err != nil {
+		return Tree{}, err
+	}
+	root, err := filepath.EvalSymlinks(strings.TrimSuffix(top, "\n"))
+	if err != nil {
+		return Tree{}, fmt.Errorf("resolve the root of %s: %w", path, err)
+	}
+	if !sameDir(root, path) {
+		return refuse("git checkout", fmt.Sprintf("%s is inside a checkout, but not its root.", path), "Choose "+root+".")
+	}
+	if head, err := git(ctx, path, "rev-parse", "--verify", "--quiet", "HEAD"); err == nil {
+		t.Head = strings.TrimSpace(head)
+	}
+	if name, err := git(ctx, path, "rev-parse", "--abbrev-ref", "HEAD"); err == nil && strings.TrimSpace(name) != "HEAD" {
+		t.Branch = strings.TrimSpace(name)
+	}
+	for file, what := range underWay {
+		if _, err := os.Lstat(filepath.Join(t.GitDir, file)); err == nil {
+			t.Notes = append(t.Notes, "A "+what+" is under way in this checkout.")
+		}
+	}
+	if t.Head == "" {
+		t.Notes = append(t.Notes, "This repository has no commit yet.")
+	}
+	return t, nil
+}
+
+var underWay = map[string]string{
+	"MERGE_HEAD": "merge", "rebase-merge": "rebase", "rebase-apply": "rebase",
+	"CHERRY_PICK_HEAD": "cherry-pick", "BISECT_LOG": "bisect", "REVERT_HEAD": "revert",
+}
+
+// within says whether path is dir or lies below it, component by component.
+func within(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && (rel == "." || rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)))
+}
+
+func sameDir(a, b string) bool {
+	if a == b {
+		return true
+	}
+	ia, ea := os.Stat(a)
+	ib, eb := os.Stat(b)
+	return ea == nil && eb == nil && os.SameFile(ia, ib)
+}
+
+// Claim is the durable record that a mission owns a checkout.
+type Claim struct {
+	Path    string    `json:"path"`
+	Mission string    `json:"mission"`
+	Attempt string    `json:"attempt"`
+	Owner   proc.ID   `json:"owner"` // the guard's keeper, once it runs
+	At      time.Time `json:"at"`
+	// Turn is set while a turn is in flight and cleared when it ended; a
+	// claim that kept it tells the next owner that work may be half done.
+	Turn string `json:"turn,omitempty"`
+}
+
+const bucket = "claims"
+
+// Take records that mission owns path. It refuses a path that is the same as,
+// above or below one that is owned already; comparing files as well as names
+// catches bind mounts and file systems that fold case.
+func Take(tx *store.Tx, path, mission, attempt string, at time.Time) error {
+	if r := Conflict(tx, path, mission); r != nil {
+		return r
+	}
+	return store.PutJSON(tx, bucket, path, Claim{Path: path, Mission: mission, Attempt: attempt, At: at})
+}
+
+// Conflict returns why mission can't own path now, or nil.
+func Conflict(tx *store.Tx, path, mission string) *Refusal {
+	var found *Refusal
+	err := store.EachJSON(tx, bucket, func(_ string, c Claim) (bool, error) {
+		if c.Mission == mission {
+			return true, nil
+		}
+		fix := "Wait for that mission, stop it, or choose another checkout."
+		switch {
+		case c.Path == path || sameDir(c.Path, path):
+			found = &Refusal{Name: "nobody else works here", Owner: c.Mission, What: fmt.Sprintf("Mission %s already works in %s.", short(c.Mission), path), Fix: fix}
+		case within(path, c.Path):
+			found = &Refusal{Name: "nobody else works here", Owner: c.Mission, What: fmt.Sprintf("%s lies inside %s, where mission %s works.", path, c.Path, short(c.Mission)), Fix: fix}
+		case within(c.Path, path):
+			found = &Refusal{Name: "nobody else works here", Owner: c.Mission, What: fmt.Sprintf("Mission %s works in %s, inside %s.", short(c.Mission), c.Path, path), Fix: fix}
+		}
+		return found == nil, nil
+	})
+	if err != nil {
+		return &Refusal{Name: "claims", What: "The claims of checkouts could not be read: " + err.Error() + ".", Fix: "Run reeve doctor."}
+	}
+	return found
+}
+
+// Owned tells the claim of a mission, if it has one.
+func Owned(tx *store.Tx, mission string) (Claim, bool, error) {
+	var claim Claim
+	var ok bool
+	err := store.EachJSON(tx, bucket, func(_ string, c Claim) (bool, error) {
+		if c.Mission == mission {
+			claim, ok = c, true
+		}
+		return !ok, nil
+	})
+	return claim, ok, err
+}
+
+// Mark notes the claim's owner process and the turn in flight ("" when none).
+func Mark(tx *store.Tx, path, mission string, owner proc.ID, turn string) error {
+	c, ok, err := store.GetJSON[Claim](tx, bucket, path)
+	if err != nil {
+		return err
+	}
+	if !ok || c.Mission != mission {
+		return &Refusal{Name: "claim", What: fmt.Sprintf("Mission %s no longer owns %s.", short(mission), path), Fix: "Stop the mission and look at what happened to the checkout."}
+	}
+	c.Owner, c.Turn = owner, turn
+	return store.PutJSON(tx, bucket, path, c)
+}
+
+// Release gives the checkout back. Releasing what is not owned is no error.
+func Release(tx *store.Tx, path, mission string) error {
+	c, ok, err := store.GetJSON[Claim](tx, bucket, path)
+	if err != nil || !ok || c.Mission != mission {
+		return err
+	}
+	return tx.Delete(bucket, []byte(path))
+}
+
+func short(id string) string {
+	if len(id) > 8 {
+		return "…" + id[len(id)-6:]
+	}
+	return id
+}

@@ -1,0 +1,361 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/reevehq/reeve/app/approval"
+	"github.com/reevehq/reeve/app/mission"
+	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/service/guard"
+	"github.com/reevehq/reeve/service/internal/approvals"
+	"github.com/reevehq/reeve/service/internal/checkout"
+	"github.com/reevehq/reeve/service/internal/store"
+)
+
+// Answer settles an approval for a person: the answer is journaled first, then
+// announced, then brought to whoever waits for it.
+func (s *Supervisor) Answer(ctx context.Context, id, digest string, a approvals.Answer) (approvals.Record, error) {
+	var r approvals.Record
+	var ok bool
+	err := s.DB.View(func(tx *store.Tx) (err error) { r, ok, err = approvals.Get(tx, id); return })
+	if err != nil {
+		return r, err
+	}
+	if !ok {
+		return r, wire.Errorf(wire.CodeNotFound, "There is no approval %s; run reeve approvals to see what waits.", id)
+	}
+	if r.State != approval.Pending {
+		return r, refusal(r, settledErr(r))
+	}
+	a.At = s.now()
+	var out approvals.Record
+	err = s.do(ctx, r.Mission, func(w *worker) (err error) {
+		if r.Kind == approval.MissionStart {
+			out, err = w.answerStart(ctx, r, digest, a)
+		} else {
+			out, err = w.answerTool(r, digest, a)
+		}
+		return err
+	})
+	return out, err
+}
+
+func settledErr(r approvals.Record) error {
+	if r.State == approval.Allowed || r.State == approval.Denied {
+		return approvals.ErrAnswered
+	}
+	return approvals.ErrStale
+}
+
+// refusal turns the queue's reasons into what clients are told.
+func refusal(r approvals.Record, err error) error {
+	switch {
+	case errors.Is(err, approvals.ErrNotFound):
+		return wire.Errorf(wire.CodeNotFound, "There is no such approval; run reeve approvals to see what waits.")
+	case errors.Is(err, approvals.ErrMismatch):
+		return wire.Errorf(wire.CodeApprovalMismatch, "The digest is not that of this approval. Look at it again, then answer what you saw.")
+	case errors.Is(err, approvals.ErrAnswered):
+		by := "somebody"
+		if r.Answer != nil {
+			by = r.Answer.Who.String()
+		}
+		return wire.Errorf(wire.CodeAlreadyAnswered, "This approval was %s already, by %s. Nothing was changed.", r.State, by).
+			With(map[string]any{"state": r.State, "answer": r.Answer})
+	case errors.Is(err, approvals.ErrStale):
+		return wire.Errorf(wire.CodeApprovalStale, "This request is gone (%s), so nothing was decided.", r.State).
+			With(map[string]any{"state": r.State})
+	}
+	return err
+}
+
+// answerStart allows or denies the start of a proposed mission.
+func (w *worker) answerStart(ctx context.Context, ask approvals.Record, digest string, a approvals.Answer) (approvals.Record, error) {
+	var out approvals.Record
+	decide := func(tx *store.Tx) (err error) {
+		out, err = approvals.Decide(tx, ask.ID, digest, a)
+		return refusal(out, err)
+	}
+	if !a.Allow {
+		err := w.step(mission.EvDenied, func(r *Record) { r.EndReason = mission.EndDenied }, decide)
+		if err == nil {
+			w.s.Announce.Approval(out)
+		}
+		return out, err
+	}
+	if !w.s.haveSecrets(w.rec) {
+		return out, wire.Errorf(wire.CodeConflict, "The service was restarted since the mission was proposed and no longer has %s; propose the mission again.", strings.Join(w.rec.Secrets, ", "))
+	}
+	if w.s.Live() >= MaxLive {
+		return out, wire.Errorf(wire.CodeLimitExceeded, "%d missions are live already; stop one first.", MaxLive)
+	}
+	// What a person allowed must still be so.
+	tree, err := checkout.Inspect(ctx, w.rec.Terms.Folder, w.s.StateDir)
+	if err != nil {
+		return out, Refuse(err)
+	}
+	if tree.Path != w.rec.Terms.Folder {
+		return out, wire.Errorf(wire.CodeConflict, "%s now leads to %s; propose the mission again.", w.rec.Terms.Folder, tree.Path)
+	}
+	if path, version := w.rec.Provider.Path, w.rec.Provider.Version; path != "" {
+		found := w.s.Providers[w.rec.Terms.Provider].Probe(ctx, w.rec.Env)
+		if found.Path != path || found.Version != version {
+			return out, wire.Errorf(wire.CodeConflict, "The agent program changed since the mission was proposed (%s %s, now %s %s); propose it again.", path, version, found.Path, found.Version)
+		}
+	}
+	start := w.s.Now()
+	attempt := NewID("a")
+	err = w.step(mission.EvAllowed, func(r *Record) {
+		r.StartedAt = start.Wall.Round(0).UTC()
+		r.Deadline = mission.NewDeadline(start, r.Terms.Minutes)
+		r.Session, r.Attempt = "s-"+r.ID[2:], attempt
+	}, decide, func(tx *store.Tx) error {
+		if err := checkout.Take(tx, w.rec.Terms.Folder, w.rec.ID, attempt, w.s.now()); err != nil {
+			return Refuse(err)
+		}
+		return tx.Audit(store.AuditEntry{Kind: store.AuditMission, Mission: w.rec.ID, Actor: a.Who.String(), Text: "started"})
+	})
+	if err != nil {
+		return out, err
+	}
+	w.s.Announce.Approval(out)
+	w.start()
+	return out, nil
+}
+
+// answerTool decides a permission request of the agent.
+func (w *worker) answerTool(ask approvals.Record, digest string, a approvals.Answer) (approvals.Record, error) {
+	if w.rec.Deadline.Passed(w.s.Now()) {
+		return ask, wire.Errorf(wire.CodeDeadlinePassed, "The mission's time is over; nothing is allowed any more.")
+	}
+	var out approvals.Record
+	err := w.commit(func(r *Record) {
+		if !a.Allow {
+			r.Denials.Count++
+			r.Denials.LastAt = a.At
+			if tool := toolOf(ask); tool != "" && !slices.Contains(r.Denials.Tools, tool) {
+				r.Denials.Tools = append(r.Denials.Tools, tool)
+			}
+		}
+	}, func(tx *store.Tx) (err error) {
+		out, err = approvals.Decide(tx, ask.ID, digest, a)
+		return refusal(out, err)
+	})
+	if err != nil {
+		return out, err
+	}
+	w.s.Announce.Approval(out)
+	w.deliver(out)
+	if a.Stop && !a.Allow {
+		w.end(mission.EndPerson)
+	}
+	return out, nil
+}
+
+func toolOf(r approvals.Record) string {
+	var s struct {
+		Tool string `json:"tool"`
+	}
+	if err := json.Unmarshal(r.Subject, &s); err != nil {
+		return ""
+	}
+	return s.Tool
+}
+
+// Steer queues an instruction for the next turn.
+func (s *Supervisor) Steer(ctx context.Context, id, text string) (Record, error) {
+	var out Record
+	err := s.do(ctx, id, func(w *worker) error {
+		if len(w.rec.Steering) >= mission.MaxInstructions {
+			return wire.Errorf(wire.CodeLimitExceeded, "A mission takes at most %d instructions; this one has them all.", mission.MaxInstructions)
+		}
+		if w.rec.Phase == mission.Stopping {
+			return wire.Errorf(wire.CodeConflict, "The mission is stopping; it takes no more instructions.")
+		}
+		if !w.rec.StartedAt.IsZero() && w.rec.Deadline.Passed(s.Now()) {
+			return wire.Errorf(wire.CodeDeadlinePassed, "The mission's time is over.")
+		}
+		err := w.commit(func(r *Record) {
+			r.Steering = append(r.Steering, Steering{ID: len(r.Steering) + 1, Text: text, State: SteerReceived, At: s.now()})
+		})
+		out = w.rec.clone()
+		return err
+	})
+	return out, err
+}
+
+// settleLimit bounds how long pause and stop wait for what they asked for.
+const settleLimit = 30 * time.Second
+
+// Pause interrupts the turn in flight and answers when the mission is paused.
+// The deadline stands.
+func (s *Supervisor) Pause(ctx context.Context, id string) (Record, error) {
+	var target *worker
+	err := s.do(ctx, id, func(w *worker) error {
+		target = w
+		switch w.rec.Phase {
+		case mission.Paused:
+			return nil
+		case mission.Waiting:
+			return w.step(mission.EvPause, func(r *Record) { r.NextTurn = time.Time{} })
+		case mission.Working:
+			w.pausing = true
+			g := w.guard
+			w.async(func(ctx context.Context) error {
+				return g.Interrupt(ctx, wire.InterruptParams{Reason: "paused by a person"})
+			}, func(err error) {
+				if err != nil {
+					w.s.Log.Warn("interrupting a turn", "mission", w.rec.ID, "err", err)
+				}
+			})
+			return nil
+		}
+		return wire.Errorf(wire.CodeConflict, "Only a running mission can be paused; this one is %s.", w.rec.Phase)
+	})
+	if err != nil {
+		return Record{}, err
+	}
+	return s.settled(ctx, target, "paused", func(r Record) bool {
+		return r.Phase == mission.Paused || r.Phase == mission.Blocked || r.Phase.Terminal()
+	})
+}
+
+func (s *Supervisor) settled(ctx context.Context, w *worker, what string, ok func(Record) bool) (Record, error) {
+	ctx, cancel := context.WithTimeout(ctx, settleLimit)
+	defer cancel()
+	r, err := w.await(ctx, ok)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = wire.Errorf(wire.CodeUnavailable, "The mission was not %s within %d seconds; it is %s. Look at it again, or stop it.", what, int(settleLimit.Seconds()), r.Phase)
+	}
+	return r, err
+}
+
+// Resume lets a paused or blocked mission go on.
+func (s *Supervisor) Resume(ctx context.Context, id string) (Record, error) {
+	var out Record
+	err := s.do(ctx, id, func(w *worker) error {
+		switch {
+		case w.rec.Phase != mission.Paused && w.rec.Phase != mission.Blocked:
+			return wire.Errorf(wire.CodeConflict, "Only a paused or blocked mission can be resumed; this one is %s.", w.rec.Phase)
+		case w.rec.Deadline.Passed(s.Now()):
+			return wire.Errorf(wire.CodeDeadlinePassed, "The mission's time is over; start a new one.")
+		case w.guard == nil:
+			return wire.Errorf(wire.CodeConflict, "The mission's guard is gone, so it can't be resumed. Stop it and start a new one.")
+		case len(w.rec.Left) > 0:
+			return wire.Errorf(wire.CodeConflict, "Processes of the mission could not be ended (%s); stop the mission.", w.rec.Left[0])
+		}
+		err := w.step(mission.EvResume, func(r *Record) {
+			r.BlockedBy, r.Failure, r.Failures = "", nil, 0
+			if r.Last != nil && r.Last.Outcome != mission.Interrupted && r.Last.Outcome != mission.Succeeded {
+				r.Last = nil
+			}
+		})
+		out = w.rec.clone()
+		return err
+	})
+	return out, err
+}
+
+// Stop ends a mission and answers when its tree is empty and its checkout
+// released. Stopping one that has ended is no error.
+func (s *Supervisor) Stop(ctx context.Context, id string) (Record, error) {
+	if r, err := s.Get(id); err != nil || r.Phase.Terminal() {
+		return r, err
+	}
+	var target *worker
+	err := s.do(ctx, id, func(w *worker) error {
+		target = w
+		if w.rec.Phase == mission.Blocked && w.guard == nil && len(w.rec.Left) > 0 {
+			w.rec.Left = nil // look again
+		}
+		w.end(mission.EndPerson)
+		return w.fault
+	})
+	if err != nil {
+		if r, e := s.Get(id); e == nil && r.Phase.Terminal() {
+			return r, nil
+		}
+		return Record{}, err
+	}
+	return s.settled(ctx, target, "stopped", func(r Record) bool {
+		return r.Phase.Terminal() || r.Phase == mission.Blocked && len(r.Left) > 0
+	})
+}
+
+// Refused notes that a worker tried what only a person may do.
+func (s *Supervisor) Refused(ctx context.Context, id string) {
+	if w := s.lookup(id); w != nil {
+		_ = w.do(ctx, func(w *worker) error { return w.commit(func(r *Record) { r.Refusals++ }) })
+	}
+}
+
+// Sweep ends what an earlier service left behind: its guards, through their
+// recorded identity and nothing else, and then its missions. It returns a
+// sentence for each. Proposed missions go on waiting for their approval.
+func (s *Supervisor) Sweep(ctx context.Context) (notes []string, err error) {
+	var recs []Record
+	if err := s.DB.View(func(tx *store.Tx) (err error) { recs, err = LoadLive(tx); return }); err != nil {
+		return nil, err
+	}
+	for _, r := range recs {
+		if r.Phase == mission.Proposed {
+			continue
+		}
+		ended, endErr := guard.EndUnadopted(ctx, s.attemptDir(r.Attempt))
+		switch {
+		case endErr != nil:
+			notes = append(notes, fmt.Sprintf("The worker of mission %q could not be ended: %v.", r.Title, endErr))
+		case ended > 0:
+			notes = append(notes, fmt.Sprintf("Stopped the worker of mission %q that an earlier service had left running.", r.Title))
+		default:
+			notes = append(notes, fmt.Sprintf("Mission %q was not finished when an earlier service ended; nothing of it runs.", r.Title))
+		}
+		var closed []approvals.Record
+		next := r.clone()
+		next.Revision++
+		next.Activity, next.NextTurn = nil, time.Time{}
+		err := s.DB.Update(ctx, func(tx *store.Tx) (err error) {
+			next := next
+			if endErr != nil {
+				next.Phase, next.BlockedBy, next.Left = mission.Blocked, endErr.Error(), []string{endErr.Error()}
+				return save(tx, next)
+			}
+			next.Phase, next.EndReason, next.EndedAt = mission.Stopped, mission.EndAuthority, s.now()
+			next.Failure = &Failure{Stage: mission.StageContact, Code: mission.RuntimeContactFailure, Message: "The service that ran this mission ended. Its worker was stopped; the last turn may have done work that it could not report. Look at the checkout, then start a new mission."}
+			(&worker{s: s}).closeTurn(&next)
+			if closed, err = approvals.CloseAll(tx, r.ID, approval.Withdrawn, "stop", s.now()); err != nil {
+				return err
+			}
+			if err := checkout.Release(tx, r.Terms.Folder, r.ID); err != nil {
+				return err
+			}
+			if err := tx.Audit(store.AuditEntry{Kind: store.AuditMission, Mission: r.ID, Text: "ended: an earlier service left it"}); err != nil {
+				return err
+			}
+			return save(tx, next)
+		})
+		if err != nil {
+			return notes, err
+		}
+		_ = closed
+	}
+	return notes, nil
+}
+
+// Refuse turns a checkout's refusal into what clients are told.
+func Refuse(err error) error {
+	var r *checkout.Refusal
+	if !errors.As(err, &r) {
+		return err
+	}
+	code := wire.CodeInvalidParams
+	if r.Owner != "" {
+		code = wire.CodeConflict
+	}
+	return wire.Errorf(code, "%s %s", r.What, r.Fix).With(map[string]any{"field": "folder", "rule": r.Name, "mission_id": r.Owner})
+}

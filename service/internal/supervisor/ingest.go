@@ -1,0 +1,362 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/reevehq/reeve/app/approval"
+	"github.com/reevehq/reeve/app/mission"
+	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/service/guard"
+	"github.com/reevehq/reeve/service/internal/approvals"
+	"github.com/reevehq/reeve/service/internal/checkout"
+	"github.com/reevehq/reeve/service/internal/store"
+)
+
+// ingest applies one entry of the guard's log. What decides something is
+// journaled together with the entry's sequence; the entry is announced after
+// that. Reading an entry twice changes nothing.
+func (w *worker) ingest(e wire.Entry) {
+	if e.Seq <= w.rec.Ingested {
+		return
+	}
+	if err := w.apply(e); err != nil {
+		w.s.Log.Error("an entry of a guard could not be applied", "mission", w.rec.ID, "seq", e.Seq, "kind", e.Kind, "err", err)
+		w.fault = err
+	}
+	e.Log = w.rec.Attempt
+	w.s.Announce.Entry(w.rec.Session, e)
+}
+
+func (w *worker) apply(e wire.Entry) error {
+	switch e.Kind {
+	case wire.KindSessionStarted:
+		return applyTo(e, w.sessionStarted)
+	case wire.KindToolStarted:
+		return applyTo(e, func(t wire.ToolStarted) error {
+			w.rec.ToolCalls++
+			if turn := w.rec.turn(); turn != nil {
+				turn.Tools++
+			}
+			w.active(e, t.Tool, toolDetail(t))
+			return nil
+		})
+	case wire.KindToolFinished, wire.KindText, wire.KindThought, wire.KindPlan:
+		w.active(e, "", "")
+		return nil
+	case wire.KindUsage:
+		return nil // the end of the turn carries the whole
+	case wire.KindPermissionAsked:
+		return applyTo(e, func(p wire.Permission) error { return w.asked(e, p) })
+	case wire.KindPermissionResolved:
+		return applyTo(e, func(p wire.PermissionResolved) error { return w.resolved(e, p) })
+	case wire.KindTurnFinished:
+		return applyTo(e, func(t wire.TurnFinished) error {
+			w.rec.Ingested = e.Seq
+			w.turnFinished(t)
+			return nil
+		})
+	case wire.KindSessionEnded:
+		return applyTo(e, func(s wire.SessionEnded) error {
+			w.rec.Ingested = e.Seq
+			w.ended = &s
+			return nil
+		})
+	}
+	return nil
+}
+
+func applyTo[T any](e wire.Entry, fn func(T) error) error {
+	var v T
+	if err := json.Unmarshal(e.Data, &v); err != nil {
+		return fmt.Errorf("read entry %d (%s): %w", e.Seq, e.Kind, err)
+	}
+	return fn(v)
+}
+
+// active notes what the worker does right now, for the lists.
+func (w *worker) active(e wire.Entry, tool, detail string) {
+	if w.rec.Phase != mission.Working {
+		return
+	}
+	if tool == "" && w.rec.Activity != nil {
+		tool, detail = w.rec.Activity.Tool, w.rec.Activity.Detail
+	}
+	w.rec.Activity = &Activity{Tool: tool, Detail: detail, At: e.At}
+	w.touch()
+}
+
+func toolDetail(t wire.ToolStarted) string {
+	switch {
+	case t.Command != "":
+		return t.Command
+	case len(t.Paths) > 0:
+		return filepath.Base(t.Paths[0])
+	}
+	return t.Title
+}
+
+func (w *worker) sessionStarted(s wire.SessionStarted) error {
+	return w.commit(func(r *Record) {
+		r.ProviderSession = s.ProviderSession
+		if s.Model != "" {
+			r.ActualModel = s.Model
+		}
+	})
+}
+
+// asked puts a permission request before the rules of the terms, and before a
+// person when they don't allow it unasked.
+func (w *worker) asked(e wire.Entry, p wire.Permission) error {
+	var subject approval.Subject
+	if err := json.Unmarshal(p.Subject, &subject); err != nil {
+		return fmt.Errorf("read the subject of %s: %w", p.Request, err)
+	}
+	packed, err := w.s.pack(subject)
+	if err != nil {
+		return err
+	}
+	ask := approvals.Record{
+		ID: p.Request, Kind: approval.Kind(p.Kind), Mission: w.rec.ID, Attempt: w.rec.Attempt, Turn: p.Turn,
+		Subject: packed, Digest: p.Digest, CreatedAt: e.At,
+	}
+	if t := w.rec.turn(); t != nil {
+		ask.TurnNo = t.Number
+	}
+	call := approval.Call{Kind: p.Class}
+	for _, path := range p.Paths {
+		call.Paths = append(call.Paths, approval.Path{Asked: path.Asked, Resolved: path.Resolved, Err: path.Err})
+	}
+	unasked := make([]string, 0, len(w.rec.Terms.Unasked))
+	for _, u := range w.rec.Terms.Unasked {
+		unasked = append(unasked, string(u))
+	}
+	if rule, ok := approval.Unasked(unasked, w.rec.Terms.Folder, call); ok && ask.Kind != approval.QuestionAsked {
+		err := w.commit(func(r *Record) {
+			r.Ingested = e.Seq
+			if r.Unasked == nil {
+				r.Unasked = map[string]int{}
+			}
+			r.Unasked[rule]++
+		}, func(tx *store.Tx) (err error) {
+			ask, err = approvals.Rule(tx, ask, rule, w.s.now())
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		w.deliver(ask)
+		return nil
+	}
+	err = w.commit(func(r *Record) {
+		r.Ingested = e.Seq
+		r.Activity = &Activity{Tool: subject.Tool, Detail: wants(subject), At: e.At}
+	}, func(tx *store.Tx) error { return approvals.Ask(tx, ask) })
+	if errors.Is(err, approvals.ErrFull) {
+		ask.State = approval.Denied
+		ask.Answer = &approvals.Answer{Answer: approval.Answer{Reason: approvals.ErrFull.Error()}, Who: approvals.Who{Via: "limit"}, At: w.s.now()}
+		w.deliver(ask)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	ask.State = approval.Pending
+	w.s.Announce.Approval(ask)
+	return nil
+}
+
+func wants(s approval.Subject) string {
+	switch {
+	case s.Command != "":
+		return s.Command
+	case len(s.Paths) > 0:
+		return s.Paths[0]
+	case s.Question != nil:
+		return s.Question.Text
+	}
+	return s.Title
+}
+
+// deliver brings a journaled answer to the guard. It is idempotent there, and
+// sent again after the next claim when no acknowledgement came.
+func (w *worker) deliver(a approvals.Record) {
+	if w.guard == nil || a.Answer == nil {
+		return
+	}
+	g := w.guard
+	p := wire.ResolveParams{
+		Command: wire.Command{CommandID: "answer-" + a.ID},
+		Request: a.ID, Digest: a.Digest, Allow: a.Answer.Allow, Message: a.Answer.Reason, Text: a.Answer.Text, By: a.Answer.Who.String(),
+	}
+	var gone bool
+	w.async(func(ctx context.Context) error {
+		res, err := g.Resolve(ctx, p)
+		gone = res.State == "gone"
+		return err
+	}, func(err error) {
+		if err != nil {
+			w.s.Log.Warn("an answer did not reach the guard", "mission", w.rec.ID, "approval", a.ID, "err", err)
+			return
+		}
+		var after approvals.Record
+		err = w.s.DB.Update(context.WithoutCancel(w.s.ctx), func(tx *store.Tx) (err error) {
+			after, err = approvals.Delivered(tx, a.ID, gone)
+			return err
+		})
+		if err != nil {
+			w.s.Log.Error("an acknowledgement could not be journaled", "approval", a.ID, "err", err)
+		} else if gone {
+			w.s.Announce.Approval(after)
+		}
+	})
+}
+
+// resolved closes an approval that ended without an answer.
+func (w *worker) resolved(e wire.Entry, p wire.PermissionResolved) error {
+	var state approval.State
+	switch p.Outcome {
+	case "withdrawn":
+		state = approval.Withdrawn
+	case "expired":
+		state = approval.Expired
+	default:
+		w.active(e, "", "")
+		return nil
+	}
+	var closed approvals.Record
+	var changed bool
+	err := w.commit(func(r *Record) { r.Ingested = e.Seq }, func(tx *store.Tx) (err error) {
+		closed, changed, err = approvals.Close(tx, p.Request, state, "turn", e.At)
+		return err
+	})
+	if err == nil && changed {
+		w.s.Announce.Approval(closed)
+	}
+	return err
+}
+
+// turnFinished journals the outcome of a turn and what follows from it.
+func (w *worker) turnFinished(t wire.TurnFinished) {
+	out := mission.TurnOutcome{
+		Outcome: mission.Outcome(t.Outcome), Stage: mission.Stage(t.Stage), Code: mission.Code(t.Code), Retryable: t.Retryable,
+		Next: mission.WorkNext(t.Next), Usage: usageOf(t.Usage), Seconds: t.Seconds,
+	}
+	event := mission.EvTurnEnded
+	if w.pausing {
+		event = mission.EvPause
+	}
+	w.pausing = false
+	change := func(r *Record) {
+		turn := r.turn()
+		if turn == nil || turn.ID != t.Turn || turn.Outcome != nil {
+			return
+		}
+		turn.EndedAt, turn.Outcome = w.s.now(), &out
+		r.Last, r.LastEnded, r.Result, r.Activity = &out, turn.EndedAt, t.Result, nil
+		if sum, err := r.Usage.Add(out.Usage); err == nil {
+			r.Usage = sum
+		}
+		if out.Usage.Model != "" {
+			r.ActualModel = out.Usage.Model
+		}
+		switch {
+		case out.Code == mission.MissingSession && !r.Renewed:
+			// One fresh session replaces it, at once and without counting as
+			// a failure.
+			r.ProviderSession, r.Renewed, r.Last = "", true, nil
+		case out.Code == mission.MissingSession:
+			out.Code = mission.SessionRecoveryFailed
+			fallthrough
+		case out.Outcome == mission.Failed:
+			r.Failures++
+			r.Failure = &Failure{Stage: out.Stage, Code: out.Code, Message: out.Code.Sentence(), Retryable: out.Retryable}
+		case out.Outcome == mission.Succeeded:
+			r.Failures, r.Failure, r.Renewed = 0, nil, false
+		}
+		r.Left = slices.Clone(t.Left)
+	}
+	mark := func(tx *store.Tx) error {
+		tree, _ := w.guarded()
+		return checkout.Mark(tx, w.rec.Terms.Folder, w.rec.ID, tree.Root, "")
+	}
+	if w.rec.Phase != mission.Working {
+		w.must(change, mark)
+		return
+	}
+	if err := w.step(event, change, mark); err != nil {
+		w.block(mission.PrivateStateFailure, "The end of a turn could not be recorded: "+err.Error())
+	}
+}
+
+// lost is called when the connection to the guard has ended.
+func (w *worker) lost(g *guard.Client) {
+	g.Close()
+	if w.guard != g || w.s.ctx.Err() != nil {
+		return
+	}
+	w.guard = nil
+	root, _ := w.guarded()
+	// The keeper ends only when nothing is left below it.
+	w.async(func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+		defer cancel()
+		return root.Root.Wait(ctx)
+	}, func(err error) {
+		w.mu.Lock()
+		if err == nil {
+			w.tree.Root.PID = 0
+		}
+		w.mu.Unlock()
+		w.settleLost(err)
+	})
+}
+
+func (w *worker) settleLost(alive error) {
+	var left []string
+	if w.ended != nil {
+		left = w.ended.Left
+	}
+	if alive != nil && len(left) == 0 {
+		left = []string{"the keeper of the mission's guard"}
+	}
+	if w.rec.Phase != mission.Stopping && w.ended != nil && w.ended.Reason == string(mission.EndDeadline) {
+		w.end(mission.EndDeadline) // settles at once: there is no guard any more
+		return
+	}
+	if w.rec.Phase == mission.Stopping {
+		w.settle(left)
+		return
+	}
+	// Nobody asked for this. The mission keeps its claim and needs a person.
+	var closed []approvals.Record
+	err := w.step(mission.EvBlock, func(r *Record) {
+		w.closeTurn(r)
+		r.BlockedBy = "The guard of this mission ended unexpectedly. Its processes are gone; the last turn may have done work that it could not report. Look at the checkout, then stop the mission."
+		r.Failure = &Failure{Stage: mission.StageExecution, Code: mission.LocalExecutionFailure, Message: r.BlockedBy}
+		r.Left, r.Activity, r.NextTurn = left, nil, time.Time{}
+	}, func(tx *store.Tx) (err error) {
+		closed, err = approvals.CloseAll(tx, w.rec.ID, approval.Withdrawn, "turn", w.s.now())
+		return err
+	})
+	if err != nil {
+		w.s.Log.Error("the loss of a guard could not be journaled", "mission", w.rec.ID, "err", err)
+		w.fault = err
+	}
+	for _, a := range closed {
+		w.s.Announce.Approval(a)
+	}
+}
+
+func usageOf(u wire.Usage) mission.Usage {
+	return mission.Usage{
+		Provider: u.Provider, Model: u.Model, ModelSource: u.ModelSource, Semantics: u.Semantics,
+		Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite,
+		ModelCalls: u.ModelCalls, ToolCalls: u.ToolCalls, ToolCounts: u.ToolCounts, CostUSD: u.CostUSD, Seconds: u.Seconds,
+	}
+}

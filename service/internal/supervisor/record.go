@@ -1,0 +1,177 @@
+package supervisor
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/reevehq/reeve/app/mission"
+	"github.com/reevehq/reeve/service/internal/store"
+)
+
+const (
+	bucket = "missions"
+	live   = "missions_live" // index: ids that are not terminal
+)
+
+// Record is a mission as the journal keeps it.
+type Record struct {
+	ID       string        `json:"id"`
+	Title    string        `json:"title"`
+	Terms    mission.Terms `json:"terms"`
+	Provider Program       `json:"program"`
+	// Env is what the provider gets, secrets excluded; Secrets names the
+	// variables that live in memory only.
+	Env     []string `json:"env"`
+	Secrets []string `json:"secrets,omitempty"`
+
+	Phase     mission.Phase     `json:"phase"`
+	EndReason mission.EndReason `json:"end_reason,omitempty"`
+	Failure   *Failure          `json:"failure,omitempty"`
+	BlockedBy string            `json:"blocked_by,omitempty"`
+	Left      []string          `json:"left,omitempty"`
+
+	CreatedAt time.Time        `json:"created_at"`
+	StartedAt time.Time        `json:"started_at,omitzero"`
+	EndedAt   time.Time        `json:"ended_at,omitzero"`
+	Deadline  mission.Deadline `json:"deadline,omitzero"`
+	NextTurn  time.Time        `json:"next_turn,omitzero"`
+
+	Session         string `json:"session,omitempty"`
+	Attempt         string `json:"attempt,omitempty"`
+	Generation      uint64 `json:"generation,omitempty"`
+	ProviderSession string `json:"provider_session,omitempty"`
+	ActualModel     string `json:"actual_model,omitempty"`
+	Renewed         bool   `json:"renewed,omitempty"` // a fresh session replaced a missing one
+	Instructions    string `json:"instructions_digest"`
+	Ingested        uint64 `json:"ingested_seq"` // of the attempt's log
+
+	Turns     []Turn               `json:"turns,omitempty"`
+	Steering  []Steering           `json:"steering,omitempty"`
+	Usage     mission.Usage        `json:"usage"`
+	Last      *mission.TurnOutcome `json:"last,omitempty"`
+	LastEnded time.Time            `json:"last_ended,omitzero"`
+	Failures  int                  `json:"failures,omitempty"`
+	Result    string               `json:"result,omitempty"`
+	ToolCalls int                  `json:"tool_calls,omitempty"`
+	Activity  *Activity            `json:"activity,omitempty"`
+	Denials   Denials              `json:"denials"`
+	Unasked   map[string]int       `json:"unasked_uses,omitempty"`
+	Refusals  int                  `json:"refusals,omitempty"`
+	Revision  uint64               `json:"revision"`
+}
+
+// Program is the provider's executable as it was approved.
+type Program struct {
+	Path    string   `json:"path"`
+	Args    []string `json:"args,omitempty"`
+	Version string   `json:"version"`
+}
+
+// Failure is why a turn or the start failed.
+type Failure struct {
+	Stage     mission.Stage `json:"stage"`
+	Code      mission.Code  `json:"code"`
+	Message   string        `json:"message"`
+	Retryable bool          `json:"retryable,omitempty"`
+}
+
+// Turn is one model invocation.
+type Turn struct {
+	ID        string               `json:"id"`
+	Number    int                  `json:"number"`
+	StartedAt time.Time            `json:"started_at"`
+	EndedAt   time.Time            `json:"ended_at,omitzero"`
+	Outcome   *mission.TurnOutcome `json:"outcome,omitempty"`
+	Tools     int                  `json:"tools"`
+}
+
+// States of steering.
+const (
+	SteerReceived    = "received"
+	SteerApplied     = "applied"
+	SteerUnconfirmed = "unconfirmed"
+)
+
+// Steering is one instruction of the person.
+type Steering struct {
+	ID    int       `json:"id"`
+	Text  string    `json:"text"`
+	State string    `json:"state"`
+	At    time.Time `json:"at"`
+	Turn  int       `json:"turn,omitempty"`
+}
+
+// Activity is the newest thing the worker did.
+type Activity struct {
+	Tool   string    `json:"tool,omitempty"`
+	Detail string    `json:"detail,omitempty"`
+	At     time.Time `json:"at"`
+}
+
+// Denials counts what a person refused.
+type Denials struct {
+	Count  int       `json:"count"`
+	Tools  []string  `json:"tools,omitempty"`
+	LastAt time.Time `json:"last_at,omitzero"`
+}
+
+// clone copies the record so that a change can be thrown away when it could
+// not be journaled.
+func (r Record) clone() Record {
+	r.Turns = slices.Clone(r.Turns)
+	r.Steering = slices.Clone(r.Steering)
+	r.Denials.Tools = slices.Clone(r.Denials.Tools)
+	r.Unasked = maps.Clone(r.Unasked)
+	return r
+}
+
+// turn returns the turn in flight or the last one; nil before the first.
+func (r *Record) turn() *Turn {
+	if len(r.Turns) == 0 {
+		return nil
+	}
+	return &r.Turns[len(r.Turns)-1]
+}
+
+func (r *Record) queued() (n int) {
+	for _, s := range r.Steering {
+		if s.State == SteerReceived {
+			n++
+		}
+	}
+	return n
+}
+
+func save(tx *store.Tx, r Record) error {
+	if r.Phase.Terminal() {
+		if err := tx.Delete(live, []byte(r.ID)); err != nil {
+			return err
+		}
+	} else if err := tx.Put(live, []byte(r.ID), nil); err != nil {
+		return err
+	}
+	return store.PutJSON(tx, bucket, r.ID, r)
+}
+
+// Load returns a mission from the journal.
+func Load(tx *store.Tx, id string) (Record, bool, error) {
+	return store.GetJSON[Record](tx, bucket, id)
+}
+
+// LoadLive returns every mission that is not terminal, oldest first.
+func LoadLive(tx *store.Tx) ([]Record, error) {
+	var ids []string
+	if err := tx.Scan(live, nil, func(k, _ []byte) (bool, error) { ids = append(ids, string(k)); return true, nil }); err != nil {
+		return nil, err
+	}
+	var out []Record
+	for _, id := range ids {
+		if r, ok, err := Load(tx, id); err != nil {
+			return nil, err
+		} else if ok {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}

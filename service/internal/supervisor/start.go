@@ -1,0 +1,176 @@
+package supervisor
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"path/filepath"
+	"time"
+
+	"github.com/reevehq/reeve/app/mission"
+	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/service/guard"
+	"github.com/reevehq/reeve/service/internal/checkout"
+	"github.com/reevehq/reeve/service/internal/private"
+	"github.com/reevehq/reeve/service/internal/proc"
+	"github.com/reevehq/reeve/service/internal/store"
+)
+
+// startLimit bounds the whole handshake with a new guard.
+const startLimit = 20 * time.Second
+
+// start brings up the guard of a mission that was just allowed: the private
+// files first, then guard, claim and start.
+func (w *worker) start() {
+	r := w.rec.clone()
+	w.async(func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, startLimit)
+		defer cancel()
+		g, err := w.launch(ctx, r)
+		if err != nil {
+			return err
+		}
+		if !w.post(func() { w.started(g) }) {
+			g.Close()
+		}
+		return nil
+	}, func(err error) {
+		if err != nil {
+			w.startFailed(err)
+		}
+	})
+}
+
+func (w *worker) launch(ctx context.Context, r Record) (*guard.Client, error) {
+	s := w.s
+	dir := s.attemptDir(r.Attempt)
+	if err := private.EnsureDir(dir); err != nil {
+		return nil, err
+	}
+	text := mission.Instructions(r.Terms)
+	instructions := filepath.Join(dir, "instructions.md")
+	if err := private.WriteFile(instructions, []byte(text)); err != nil {
+		return nil, err
+	}
+	token := make([]byte, 32)
+	if _, err := rand.Read(token); err != nil {
+		return nil, err
+	}
+	b := wire.Bootstrap{
+		Attempt: r.Attempt, Mission: r.ID, Token: base64.RawURLEncoding.EncodeToString(token), Protocols: []int{wire.GuardProtocol},
+		DeadlineAt: r.Deadline.At, Boot: r.Deadline.Boot, BootID: r.Deadline.BootID,
+		Socket: filepath.Join(s.StateDir, "run", r.Attempt+".sock"), CreatedAt: s.now(),
+	}
+	if _, err := guard.Spawn(ctx, s.Exe, dir, b, s.GuardEnv); err != nil {
+		return nil, err
+	}
+	g, err := guard.Connect(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := guard.ReadRecord(dir)
+	if err != nil {
+		g.Close()
+		return nil, err
+	}
+	w.mu.Lock()
+	w.tree = guardedBy(rec)
+	w.mu.Unlock()
+	if _, err := g.Claim(ctx, b.Token, s.Generation); err != nil {
+		g.Close()
+		return nil, err
+	}
+	s.mu.Lock()
+	secrets := s.secrets[r.ID]
+	s.mu.Unlock()
+	env := append([]string{}, r.Env...)
+	for name, value := range secrets {
+		env = append(env, name+"="+value)
+	}
+	err = g.Start(ctx, wire.StartParams{Launch: wire.Launch{
+		Provider: r.Terms.Provider, Path: r.Provider.Path, Args: r.Provider.Args, Model: r.Terms.Model, Endpoint: r.Terms.Endpoint,
+		Folder: r.Terms.Folder, Instructions: instructions, Digest: r.Instructions, Env: env,
+	}})
+	if err != nil {
+		g.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+// guardedBy tells what descends from a guard. Its keeper is the root of
+// everything; the guard alone is named as well for the time the keeper is gone.
+func guardedBy(rec wire.GuardRecord) proc.Guarded {
+	g := proc.Guarded{Root: proc.ID(rec.Keeper), Sessions: []int{rec.PID}}
+	if g.Root.PID == 0 {
+		g.Root = proc.ID(rec.Process)
+	}
+	if rec.Cgroup != "" {
+		g.Cgroups = []string{rec.Cgroup}
+	}
+	return g
+}
+
+func (w *worker) started(g *guard.Client) {
+	w.guard = g
+	w.follow(g)
+	if w.rec.Phase == mission.Stopping {
+		// The person changed their mind while the guard came up.
+		w.stopGuard(string(w.rec.EndReason))
+		return
+	}
+	tree, _ := w.guarded()
+	err := w.step(mission.EvStarted, func(r *Record) { r.Generation = w.s.Generation }, func(tx *store.Tx) error {
+		return checkout.Mark(tx, w.rec.Terms.Folder, w.rec.ID, tree.Root, "")
+	})
+	if err != nil {
+		w.s.Log.Error("a started mission could not be journaled", "mission", w.rec.ID, "err", err)
+		w.fault = err
+		w.stopGuard("journal")
+	}
+}
+
+// follow hands every entry of the guard's log to the goroutine, in order. The
+// connection ends only with the guard, or with this service.
+func (w *worker) follow(g *guard.Client) {
+	w.s.wg.Go(func() {
+		for e := range g.Entries() {
+			if !w.post(func() { w.ingest(e) }) {
+				return
+			}
+		}
+		w.post(func() { w.lost(g) })
+	})
+}
+
+// startFailed gives back everything the start had taken.
+func (w *worker) startFailed(cause error) {
+	w.s.Log.Error("a mission could not start", "mission", w.rec.ID, "err", cause)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.s.ctx), startLimit)
+	defer cancel()
+	if _, err := guard.EndUnadopted(ctx, w.s.attemptDir(w.rec.Attempt)); err != nil {
+		w.s.Log.Warn("ending a guard that did not start", "mission", w.rec.ID, "err", err)
+	}
+	code := mission.LocalExecutionFailure
+	var v *private.Violation
+	if errors.As(cause, &v) {
+		code = mission.PrivateStateFailure
+	}
+	if w.rec.Phase == mission.Stopping {
+		w.settle(nil)
+		return
+	}
+	err := w.step(mission.EvStartFailed, func(r *Record) {
+		r.EndReason = mission.EndReason(code)
+		r.Failure = &Failure{Stage: mission.StageExecution, Code: code, Message: "The worker could not be started: " + cause.Error()}
+	}, func(tx *store.Tx) error {
+		if err := checkout.Release(tx, w.rec.Terms.Folder, w.rec.ID); err != nil {
+			return err
+		}
+		return tx.Audit(store.AuditEntry{Kind: store.AuditMission, Mission: w.rec.ID, Text: "startup failed"})
+	})
+	if err != nil {
+		w.fault = err
+	}
+}

@@ -1,0 +1,459 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/reevehq/reeve/app/approval"
+	"github.com/reevehq/reeve/app/mission"
+	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/service/guard"
+	"github.com/reevehq/reeve/service/internal/approvals"
+	"github.com/reevehq/reeve/service/internal/checkout"
+	"github.com/reevehq/reeve/service/internal/proc"
+	"github.com/reevehq/reeve/service/internal/store"
+)
+
+// worker owns one live mission. Everything but the snapshot is touched by its
+// goroutine alone.
+type worker struct {
+	s    *Supervisor
+	cmds chan func()
+	done chan struct{} // closed when the goroutine has ended
+
+	mu   sync.Mutex
+	seen Record       // what was last journaled or shown
+	tree proc.Guarded // the guard's processes, zero before it runs
+
+	rec      Record
+	guard    *guard.Client
+	calling  bool // a guard call for a turn or stop is under way
+	pausing  bool // the turn in flight is to end in paused
+	ended    *wire.SessionEnded
+	watch    []*watcher // who waits for a condition
+	timer    *time.Timer
+	quiet    time.Duration // jittered, drawn anew for each wait
+	fault    error         // the journal failed; nothing is started any more
+	dirty    bool          // activity changed since the last announcement
+	flush    *time.Timer
+	messages map[string]string // texts of answers to questions, by approval
+}
+
+// watcher is a call that answers when the record satisfies a condition.
+type watcher struct {
+	ok   func(Record) bool
+	done chan Record
+}
+
+func newWorker(s *Supervisor, r Record) *worker {
+	w := &worker{s: s, rec: r, seen: r, cmds: make(chan func()), done: make(chan struct{}), timer: time.NewTimer(time.Hour), flush: time.NewTimer(time.Hour), quiet: mission.Jitter(mission.QuietInterval, rand.Float64()), messages: map[string]string{}}
+	w.timer.Stop()
+	w.flush.Stop()
+	return w
+}
+
+func (w *worker) run() {
+	defer close(w.done)
+	defer func() {
+		w.timer.Stop()
+		w.flush.Stop()
+		if w.guard != nil {
+			w.guard.Close()
+		}
+		for _, x := range w.watch {
+			close(x.done)
+		}
+	}()
+	for !w.rec.Phase.Terminal() {
+		select {
+		case <-w.s.ctx.Done():
+			return
+		case fn := <-w.cmds:
+			fn()
+		case <-w.timer.C:
+		case <-w.flush.C:
+			w.show()
+		}
+		w.schedule()
+	}
+	w.s.forget(w.rec.ID)
+}
+
+// do runs fn on the goroutine and waits for it.
+func (w *worker) do(ctx context.Context, fn func(w *worker) error) error {
+	result := make(chan error, 1)
+	select {
+	case w.cmds <- func() { result <- fn(w) }:
+		return <-result
+	case <-w.done:
+		return w.gone()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (w *worker) gone() error {
+	if w.s.ctx.Err() != nil {
+		return wire.Errorf(wire.CodeShuttingDown, "The service is shutting down; the mission goes on in its guard.")
+	}
+	return wire.Errorf(wire.CodeConflict, "The mission has ended; start a new one.")
+}
+
+// post hands fn to the goroutine without waiting for its result.
+func (w *worker) post(fn func()) bool {
+	select {
+	case w.cmds <- fn:
+		return true
+	case <-w.done:
+		return false
+	}
+}
+
+// async runs call beside the goroutine and then done on it.
+func (w *worker) async(call func(ctx context.Context) error, done func(error)) {
+	w.s.wg.Go(func() {
+		err := call(w.s.ctx)
+		w.post(func() { done(err) })
+	})
+}
+
+// await returns when ok holds for the record, or with an error when the
+// mission's goroutine ended first.
+func (w *worker) await(ctx context.Context, ok func(Record) bool) (Record, error) {
+	x := &watcher{ok: ok, done: make(chan Record, 1)}
+	err := w.do(ctx, func(w *worker) error {
+		if ok(w.rec) {
+			x.done <- w.rec
+			return nil
+		}
+		w.watch = append(w.watch, x)
+		return nil
+	})
+	if err != nil {
+		if r := w.snapshot(); ok(r) {
+			return r, nil
+		}
+		return w.snapshot(), err
+	}
+	select {
+	case r, good := <-x.done:
+		if good {
+			return r, nil
+		}
+		return w.snapshot(), w.gone()
+	case <-ctx.Done():
+		return w.snapshot(), ctx.Err()
+	}
+}
+
+func (w *worker) snapshot() Record {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.seen.clone()
+}
+
+func (w *worker) guarded() (proc.Guarded, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.tree, w.tree.Root.PID != 0
+}
+
+// commit changes a copy of the record, journals it together with what more
+// adds, and only then keeps and announces it.
+func (w *worker) commit(change func(r *Record), more ...func(tx *store.Tx) error) error {
+	next := w.rec.clone()
+	change(&next)
+	next.Revision++
+	err := w.s.DB.Update(context.WithoutCancel(w.s.ctx), func(tx *store.Tx) error {
+		for _, fn := range more {
+			if err := fn(tx); err != nil {
+				return err
+			}
+		}
+		return save(tx, next)
+	})
+	if err != nil {
+		return err
+	}
+	w.rec = next
+	w.show()
+	return nil
+}
+
+// must is commit where a failure leaves the mission unable to go on: nothing
+// more is started until the service was restarted on a sound journal.
+func (w *worker) must(change func(r *Record), more ...func(tx *store.Tx) error) bool {
+	err := w.commit(change, more...)
+	if err != nil {
+		w.fault = err
+		w.s.Log.Error("journal failed; the mission starts nothing any more", "mission", w.rec.ID, "err", err)
+	}
+	return err == nil
+}
+
+// step is commit for one event of the phase machine.
+func (w *worker) step(e mission.Event, change func(r *Record), more ...func(tx *store.Tx) error) error {
+	next, err := w.rec.Phase.On(e)
+	if err != nil {
+		return wire.Errorf(wire.CodeConflict, "That can't be done now: the mission is %s.", w.rec.Phase)
+	}
+	return w.commit(func(r *Record) {
+		r.Phase = next
+		if next.Terminal() {
+			r.EndedAt, r.Activity, r.NextTurn = w.s.now(), nil, time.Time{}
+		}
+		if change != nil {
+			change(r)
+		}
+	}, more...)
+}
+
+// show publishes the record as it stands.
+func (w *worker) show() {
+	w.dirty = false
+	w.flush.Stop()
+	w.mu.Lock()
+	w.seen = w.rec.clone()
+	w.mu.Unlock()
+	w.s.Announce.Mission(w.rec.clone())
+	keep := w.watch[:0]
+	for _, x := range w.watch {
+		if x.ok(w.rec) {
+			x.done <- w.rec.clone()
+		} else {
+			keep = append(keep, x)
+		}
+	}
+	w.watch = keep
+}
+
+// touch notes that something changed which is not worth a journal entry; it is
+// shown a little later, together with what follows.
+func (w *worker) touch() {
+	if !w.dirty {
+		w.dirty = true
+		w.flush.Reset(200 * time.Millisecond)
+	}
+}
+
+// reportGrace is how long after the deadline a guard may take to say how the
+// turn ended: its tree is gone 8 s after the deadline.
+const reportGrace = 12 * time.Second
+
+// schedule asks the rules what to do next, when there is something to decide.
+func (w *worker) schedule() {
+	if w.fault != nil || w.calling || w.guard == nil || w.rec.Phase.Terminal() {
+		return
+	}
+	now := w.s.Now()
+	switch w.rec.Phase {
+	case mission.Waiting:
+	case mission.Paused, mission.Blocked, mission.Working:
+		// Only the deadline matters. The guard keeps it by itself, and a turn
+		// in flight gets the time to report its end.
+		overdue := w.rec.Phase != mission.Working || now.Wall.Sub(w.rec.Deadline.At) > reportGrace
+		if w.rec.Deadline.Passed(now) && overdue {
+			w.end(mission.EndDeadline)
+			return
+		}
+		w.timer.Reset(max(time.Second, min(5*time.Second, w.rec.Deadline.Remaining(now))))
+		return
+	default:
+		return
+	}
+	d := mission.Schedule(w.input(now))
+	switch d.Act {
+	case mission.Run:
+		w.beginTurn()
+	case mission.Stop:
+		w.end(d.End)
+	case mission.Block:
+		w.block(d.Code, d.Reason)
+	case mission.Wait:
+		if !w.rec.NextTurn.Equal(d.Until.UTC()) {
+			w.rec.NextTurn = d.Until.UTC()
+			w.touch()
+		}
+		// Timers stand still while the machine sleeps, so look again soon.
+		w.timer.Reset(max(time.Millisecond, min(5*time.Second, d.Until.Sub(now.Wall))))
+	}
+}
+
+func (w *worker) input(now mission.Instant) mission.ScheduleInput {
+	r := &w.rec
+	in := mission.ScheduleInput{
+		Now: now, Deadline: r.Deadline, Project: mission.ProjectStarted, ContactKnown: true,
+		SteeringQueued: r.queued(), First: len(r.Turns) == 0, Last: r.Last, LastEnded: r.LastEnded,
+		Failures: r.Failures, TurnsUsed: len(r.Turns), TokensUsed: r.Usage.Tokens(), Budget: r.Terms.Budget, Quiet: w.quiet,
+	}
+	if r.Usage.CostUSD != nil {
+		in.CostUsed = *r.Usage.CostUSD
+	}
+	return in
+}
+
+// beginTurn journals the turn with the steering it carries, then has the guard
+// run it.
+func (w *worker) beginTurn() {
+	r := &w.rec
+	turn := Turn{ID: NewID("t"), Number: len(r.Turns) + 1, StartedAt: w.s.now()}
+	var steering []string
+	for _, s := range r.Steering {
+		if s.State == SteerReceived {
+			steering = append(steering, s.Text)
+		}
+	}
+	prompt := mission.TurnPrompt(mission.PromptInput{
+		Scope: r.Terms.Scope, EndsAt: r.Deadline.At, Turn: turn.Number, Steering: steering, Local: true,
+		Continuation: continuation(r),
+	})
+	w.quiet = mission.Jitter(mission.QuietInterval, rand.Float64())
+	tree, _ := w.guarded()
+	err := w.step(mission.EvTurnStarted, func(r *Record) {
+		r.Turns = append(r.Turns, turn)
+		r.NextTurn, r.Failure = time.Time{}, nil
+		r.Activity = &Activity{At: turn.StartedAt, Detail: "starting the agent"}
+		for i := range r.Steering {
+			if r.Steering[i].State == SteerReceived {
+				r.Steering[i].State, r.Steering[i].Turn = SteerApplied, turn.Number
+			}
+		}
+	}, func(tx *store.Tx) error {
+		return checkout.Mark(tx, r.Terms.Folder, r.ID, tree.Root, turn.ID)
+	})
+	if err != nil {
+		w.block(mission.PrivateStateFailure, "The start of a turn could not be recorded: "+err.Error())
+		return
+	}
+	w.calling = true
+	g, resume := w.guard, w.rec.ProviderSession
+	w.async(func(ctx context.Context) error {
+		return g.Turn(ctx, wire.TurnParams{Turn: turn.ID, Number: turn.Number, Prompt: prompt, Steering: steering, Resume: resume})
+	}, func(err error) {
+		w.calling = false
+		if err != nil && w.rec.Phase == mission.Working && w.rec.turn().ID == turn.ID && w.rec.turn().Outcome == nil {
+			w.s.Log.Warn("the guard refused a turn", "mission", w.rec.ID, "turn", turn.ID, "err", err)
+			w.turnFinished(wire.TurnFinished{Turn: turn.ID, Outcome: string(mission.Failed), Stage: string(mission.StageExecution), Code: string(mission.LocalExecutionFailure), Retryable: true})
+		}
+	})
+}
+
+func continuation(r *Record) string {
+	switch {
+	case r.Last == nil:
+		return ""
+	case r.Last.Outcome == mission.Interrupted:
+		return "The last turn was interrupted before it ended. Work may have been partly completed; inspect the checkout before you repeat anything."
+	case r.Last.Outcome != mission.Succeeded:
+		return "The last turn failed before it ended. Work may have been partly completed; inspect the checkout before you repeat anything."
+	}
+	return ""
+}
+
+// block parks the mission until a person acts.
+func (w *worker) block(code mission.Code, why string) {
+	err := w.step(mission.EvBlock, func(r *Record) {
+		r.BlockedBy, r.NextTurn, r.Activity = why, time.Time{}, nil
+		if code != "" && r.Failure == nil {
+			r.Failure = &Failure{Stage: mission.StageExecution, Code: code, Message: code.Sentence(), Retryable: code.Retryable()}
+		}
+	})
+	if err != nil {
+		w.fault = err
+		w.s.Log.Error("a mission could not be blocked", "mission", w.rec.ID, "why", why, "err", err)
+	}
+}
+
+// end begins the ending of a live mission: what waits is closed, the guard
+// ends its tree, and the mission settles when that is done.
+func (w *worker) end(why mission.EndReason) {
+	if w.rec.Phase == mission.Stopping {
+		return
+	}
+	state, via := approval.Withdrawn, "stop"
+	if why == mission.EndDeadline {
+		state, via = approval.Expired, "deadline"
+	}
+	var closed []approvals.Record
+	err := w.step(why.Event(), func(r *Record) {
+		r.EndReason, r.NextTurn = why, time.Time{}
+		r.BlockedBy = ""
+		if why == mission.EndBudget {
+			r.Failure = &Failure{Stage: mission.StageExecution, Code: mission.BudgetReached, Message: mission.BudgetReached.Sentence()}
+		}
+	}, func(tx *store.Tx) (err error) {
+		if closed, err = approvals.CloseAll(tx, w.rec.ID, state, via, w.s.now()); err != nil {
+			return err
+		}
+		return tx.Audit(store.AuditEntry{Kind: store.AuditMission, Mission: w.rec.ID, Text: "stopping: " + string(why)})
+	})
+	if err != nil {
+		w.fault = err
+		w.s.Log.Error("the end of a mission could not be journaled", "mission", w.rec.ID, "why", why, "err", err)
+		return
+	}
+	for _, a := range closed {
+		w.s.Announce.Approval(a)
+	}
+	w.stopGuard(string(why))
+}
+
+func (w *worker) stopGuard(reason string) {
+	if w.guard == nil {
+		w.settle(nil)
+		return
+	}
+	g := w.guard
+	w.async(func(ctx context.Context) error {
+		_, err := g.Stop(ctx, wire.GuardStopParams{Reason: reason})
+		return err
+	}, func(err error) {
+		if err != nil {
+			w.s.Log.Warn("stopping a guard", "mission", w.rec.ID, "err", err)
+		}
+	})
+}
+
+// settle enters the terminal phase: the tree is empty, the claim is released.
+// What the kernel refused to end keeps the claim, and a person has to look.
+func (w *worker) settle(left []string) {
+	if len(left) > 0 {
+		_ = w.step(mission.EvClaimStuck, func(r *Record) {
+			r.Left = left
+			r.BlockedBy = fmt.Sprintf("%d processes could not be ended, so the checkout is kept: %s", len(left), left[0])
+		})
+		return
+	}
+	err := w.step(w.rec.EndReason.Settled(), func(r *Record) {
+		r.Left, r.BlockedBy = nil, ""
+		w.closeTurn(r)
+	}, func(tx *store.Tx) error {
+		if err := checkout.Release(tx, w.rec.Terms.Folder, w.rec.ID); err != nil {
+			return err
+		}
+		return tx.Audit(store.AuditEntry{Kind: store.AuditMission, Mission: w.rec.ID, Text: "ended: " + string(w.rec.EndReason)})
+	})
+	if err != nil {
+		w.fault = err
+		w.s.Log.Error("a mission could not settle", "mission", w.rec.ID, "err", err)
+	}
+}
+
+// closeTurn marks a turn that never reported its end.
+func (w *worker) closeTurn(r *Record) {
+	if t := r.turn(); t != nil && t.Outcome == nil {
+		out := mission.TurnOutcome{Outcome: mission.Interrupted}
+		if r.EndReason == mission.EndDeadline {
+			out.Outcome = mission.TimedOut
+		}
+		t.EndedAt, t.Outcome = w.s.now(), &out
+		for i := range r.Steering {
+			if r.Steering[i].Turn == t.Number {
+				r.Steering[i].State = SteerUnconfirmed
+			}
+		}
+	}
+}

@@ -1,0 +1,232 @@
+// Package service composes Reeve's background service: it opens the private
+// state, takes its generation, listens on the local socket and runs missions
+// until it is told to end. Guards and their turns outlive it.
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"gopkg.in/natefinch/lumberjack.v2"
+
+	"github.com/reevehq/reeve/app/mission"
+	"github.com/reevehq/reeve/ipc/server"
+	"github.com/reevehq/reeve/ipc/sock"
+	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/service/internal/approvals"
+	"github.com/reevehq/reeve/service/internal/private"
+	"github.com/reevehq/reeve/service/internal/proc"
+	"github.com/reevehq/reeve/service/internal/store"
+	"github.com/reevehq/reeve/service/internal/supervisor"
+	"github.com/reevehq/reeve/service/provider"
+)
+
+// Options is what a service is made of.
+type Options struct {
+	StateDir  string
+	Socket    string
+	Version   string
+	Exe       string // the reeve binary, which guards are run from
+	GuardEnv  []string
+	Providers []provider.Provider
+	Now       func() mission.Instant
+	// Log gets what a person at the terminal should see; everything goes to
+	// the rotated log file as well.
+	Log io.Writer
+	// Ready is called once the socket answers.
+	Ready func(wire.NegotiateResult)
+}
+
+// RunningError says that another service owns the state.
+type RunningError struct {
+	StateDir string
+	PID      int // 0 if it could not be asked
+	Detail   string
+}
+
+func (e *RunningError) Error() string {
+	who := "Another service"
+	if e.PID != 0 {
+		who = fmt.Sprintf("A service with pid %d", e.PID)
+	}
+	return fmt.Sprintf("%s already runs with the state %s%s. Use it, or end it with reeve service stop.", who, e.StateDir, e.Detail)
+}
+
+// Service is a running service.
+type Service struct {
+	o      Options
+	db     *store.DB
+	blobs  *store.Blobs
+	sup    *supervisor.Supervisor
+	hub    *server.Hub
+	srv    *server.Server
+	topics struct{ service, missions, approvals *server.Topic }
+	id     wire.NegotiateResult
+	log    *slog.Logger
+	stop   context.CancelFunc
+
+	mu       sync.Mutex // guards what follows; a leaf
+	notes    []string
+	refusals int
+	refused  *wire.Refusal
+	stopping bool
+	closing  string
+}
+
+// Run runs the service until ctx ends or a client stops it. It returns nil
+// after an orderly end, and *RunningError when another one owns the state.
+func Run(ctx context.Context, o Options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s := &Service{o: o, stop: cancel, closing: wire.ClosingShutdown}
+	for _, dir := range []string{o.StateDir, s.path("attempts"), s.path("blobs"), s.path("logs"), s.path("run")} {
+		if err := private.EnsureDir(dir); err != nil {
+			return err
+		}
+	}
+	logFile := &lumberjack.Logger{Filename: s.path("logs", "service.log"), MaxSize: 10, MaxBackups: 5}
+	defer logFile.Close()
+	var out io.Writer = logFile
+	if o.Log != nil {
+		out = io.MultiWriter(logFile, o.Log)
+	}
+	s.log = slog.New(slog.NewTextHandler(out, nil))
+
+	db, err := store.Open(s.path("reeve.db"), store.Options{AppVersion: o.Version, Now: func() time.Time { return o.Now().Wall }})
+	if errors.Is(err, store.ErrInUse) {
+		return s.whoRuns(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	s.db, s.blobs = db, store.OpenBlobs(s.path("blobs"))
+	generation, err := db.BeginGeneration(ctx)
+	if err != nil {
+		return fmt.Errorf("begin a generation: %w", err)
+	}
+	self, err := proc.Self()
+	if err != nil {
+		return fmt.Errorf("identify this process: %w", err)
+	}
+	s.id = wire.NegotiateResult{
+		ProtocolVersion: wire.MaxVersion, Generation: generation, PID: os.Getpid(), StartedAt: o.Now().Wall.Round(0).UTC(),
+		AppVersion: o.Version, Capabilities: []string{"missions", "approvals", "sessions", "watch", "blobs"},
+	}
+	s.compose(self)
+	defer s.sup.Close()
+	notes, err := s.sup.Sweep(ctx)
+	if err != nil {
+		return fmt.Errorf("look at what an earlier service left: %w", err)
+	}
+	s.notes = notes
+	for _, n := range notes {
+		s.log.Warn(n)
+	}
+	if err := s.audit(ctx, fmt.Sprintf("generation %d of %s began", generation, o.Version)); err != nil {
+		return err
+	}
+
+	l, err := sock.Listen(o.Socket)
+	if errors.Is(err, sock.ErrInUse) {
+		return s.whoRuns(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	s.srv = server.New(l, s, s.hub, server.Options{Logger: s.log})
+	served := make(chan error, 1)
+	go func() { served <- s.srv.Serve(ctx) }()
+	s.log.Info("serving", "socket", o.Socket, "generation", generation, "pid", s.id.PID, "version", o.Version)
+	if o.Ready != nil {
+		o.Ready(s.id)
+	}
+	select {
+	case <-ctx.Done():
+	case <-db.Fenced():
+		s.closing = wire.ClosingFenced
+		s.log.Error("fenced: the state was replaced, or a newer service owns it")
+	case err = <-served:
+		served <- nil
+	}
+	s.srv.Close(s.closing)
+	if e := <-served; err == nil && e != nil && ctx.Err() == nil {
+		err = e
+	}
+	s.log.Info("ending", "reason", s.closing, "missions_going_on", s.sup.Live())
+	return err
+}
+
+// compose ties hub and supervisor together: what the one journals, the other
+// announces.
+func (s *Service) compose(self proc.ID) {
+	s.hub = server.NewHub(s.id.Generation)
+	s.topics.service = s.hub.Topic(wire.TopicService, func() ([]json.RawMessage, error) {
+		return encodeAll([]wire.Service{s.status()})
+	})
+	s.topics.missions = s.hub.Topic(wire.TopicMissions, s.missionSnapshot)
+	s.topics.approvals = s.hub.Topic(wire.TopicApprovals, s.approvalSnapshot)
+	providers := map[string]provider.Provider{}
+	for _, p := range s.o.Providers {
+		providers[p.Name()] = p
+	}
+	s.sup = supervisor.New(supervisor.Options{
+		DB: s.db, Blobs: s.blobs, StateDir: s.o.StateDir, Generation: s.id.Generation, Self: self,
+		Exe: s.o.Exe, GuardEnv: s.o.GuardEnv, Providers: providers, Now: s.o.Now, Log: s.log,
+		Announce: supervisor.Announcer{
+			Mission:  func(r supervisor.Record) { s.topics.missions.Publish(wire.EvMission, s.missionView(r)) },
+			Approval: func(a approvals.Record) { s.announceApproval(a) },
+			Entry:    func(session string, e wire.Entry) { s.hub.PublishEntry(session, e) },
+		},
+	})
+}
+
+func (s *Service) path(parts ...string) string {
+	return filepath.Join(append([]string{s.o.StateDir}, parts...)...)
+}
+
+func (s *Service) audit(ctx context.Context, text string) error {
+	return s.db.Update(ctx, func(tx *store.Tx) error {
+		return tx.Audit(store.AuditEntry{Kind: store.AuditService, Text: text})
+	})
+}
+
+// whoRuns asks the service that owns the state who it is.
+func (s *Service) whoRuns(ctx context.Context) error {
+	e := &RunningError{StateDir: s.o.StateDir}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	conn, err := sock.Dial(ctx, s.o.Socket)
+	if err != nil {
+		e.Detail = " (it does not answer on its socket)"
+		return e
+	}
+	defer conn.Close()
+	if p, err := sock.PeerOf(conn); err == nil {
+		e.PID = p.PID
+		if p.Pidfd != nil {
+			_ = p.Pidfd.Close()
+		}
+	}
+	return e
+}
+
+func encodeAll[T any](items []T) ([]json.RawMessage, error) {
+	out := make([]json.RawMessage, 0, len(items))
+	for _, it := range items {
+		b, err := json.Marshal(it)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, b)
+	}
+	return out, nil
+}
