@@ -27,7 +27,10 @@ type Actor struct {
 
 // Backend is the service behind the socket. Its methods may be called from
 // many goroutines. Errors that are *wire.Error reach the client as they are;
-// all others become an internal error with a reference.
+// all others become an internal error with a reference. The context of a read
+// ends with its connection; that of a mutation only when the server gives up
+// waiting for it while it closes. None of these may call Server.Close, which
+// waits for them.
 type Backend interface {
 	// Actor judges a peer that was just accepted.
 	Actor(peer sock.Peer) Actor
@@ -62,8 +65,10 @@ type Backend interface {
 	Session(ctx context.Context, id string) (SessionRef, error)
 	// History reads the session's log after a cursor (nil: from the start)
 	// up to what has been announced, in order, and returns the cursor of
-	// the last entry read. It stops early, without error, when emit returns
-	// false.
+	// the last entry read (the given one if there was none). It stops early,
+	// without error, when emit returns false. A cursor of another log, or one
+	// beyond its end, is refused with wire.CodeUnavailable. emit writes to a
+	// socket and may block as long as a client likes: hold no lock over it.
 	History(ctx context.Context, session string, after *wire.Cursor, emit func(wire.Entry) bool) (wire.Cursor, error)
 	BlobRead(ctx context.Context, p wire.BlobReadParams) (wire.BlobReadResult, error)
 }

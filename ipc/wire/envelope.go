@@ -102,10 +102,14 @@ const (
 )
 
 // SnapshotBegin announces Count items of a topic, captured at the event's
-// cursor; SnapshotChunk carries a part of them, SnapshotEnd closes it.
+// cursor; SnapshotChunk carries a part of them, SnapshotEnd closes it. A long
+// transcript is streamed while it is read: then Count is -1, and only the end
+// tells it. With After the items continue what the client has up to that
+// cursor; without, they replace it.
 type SnapshotBegin struct {
-	Purpose string `json:"purpose"`
-	Count   int    `json:"count"`
+	Purpose string  `json:"purpose"`
+	Count   int     `json:"count"`
+	After   *Cursor `json:"after,omitempty"`
 }
 
 // SnapshotChunk is the Index-th part (from 0) of a snapshot.

@@ -1,0 +1,309 @@
+// Package server answers the clients of the local socket: it decodes,
+// authorises and dispatches their requests, and carries events to those who
+// watch. What it serves comes from a Backend and a Hub.
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/reevehq/reeve/ipc/sock"
+	"github.com/reevehq/reeve/ipc/wire"
+)
+
+// How long Close waits for mutations that run, and then for clients to take
+// what is meant for them.
+const (
+	closeGrace = 2 * time.Second
+	flushGrace = 500 * time.Millisecond
+)
+
+// Options of a server; the zero value is good.
+type Options struct {
+	Logger *slog.Logger // default: slog.Default()
+	// MaxClients is how many connections there may be at once; 0 is 64.
+	MaxClients int
+}
+
+// Server serves the clients of one listener.
+type Server struct {
+	l    net.Listener
+	b    Backend
+	hub  *Hub
+	log  *slog.Logger
+	max  int
+	keys *keys
+
+	readCtx       context.Context
+	stopReads     context.CancelFunc
+	mutateCtx     context.Context
+	stopMutations context.CancelFunc
+
+	wg        sync.WaitGroup // connections and the heartbeat
+	mutations sync.WaitGroup
+	closeOnce sync.Once
+	closed    chan struct{}
+
+	mu      sync.Mutex
+	closing bool
+	conns   map[*conn]struct{}
+	beat    heartbeat
+}
+
+// New makes a server on a listener from sock.Listen, whose connections can be
+// asked for their peer. It serves once Serve is called.
+func New(l net.Listener, b Backend, hub *Hub, o Options) *Server {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.MaxClients == 0 {
+		o.MaxClients = 64
+	}
+	s := &Server{l: l, b: b, hub: hub, log: o.Logger, max: o.MaxClients, keys: newKeys(),
+		closed: make(chan struct{}), conns: map[*conn]struct{}{}}
+	s.beat.every = HeartbeatInterval
+	s.readCtx, s.stopReads = context.WithCancel(context.Background())
+	s.mutateCtx, s.stopMutations = context.WithCancel(context.Background())
+	return s
+}
+
+// Serve accepts clients until the server is closed, which it is (with the
+// reason shutdown) when ctx ends. It returns nil then, after everything ended.
+func (s *Server) Serve(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { _ = s.l.Close() })
+	defer stop()
+	var delay time.Duration
+	for {
+		nc, err := s.l.Accept()
+		switch {
+		case err == nil:
+			delay = 0
+			s.add(nc)
+		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
+			s.Close(wire.ClosingShutdown)
+			return nil
+		default:
+			// Most likely out of descriptors: what exists goes on.
+			delay = min(max(2*delay, 50*time.Millisecond), time.Second)
+			s.log.Error("accept a client", "error", err, "again_in", delay)
+			select {
+			case <-time.After(delay):
+			case <-ctx.Done():
+			case <-s.readCtx.Done():
+			}
+		}
+	}
+}
+
+// add admits a connection and starts its goroutine.
+func (s *Server) add(nc net.Conn) {
+	c := newConn(s, nc)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closing:
+		_ = nc.Close()
+	case len(s.conns) >= s.max:
+		reject(nc, wire.Errorf(wire.CodeLimitExceeded,
+			"The service already has %d clients. Close one and try again.", s.max))
+	default:
+		s.conns[c] = struct{}{}
+		s.wg.Add(1)
+		go func() {
+			defer s.wg.Done()
+			c.run()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.conns, c)
+		}()
+	}
+}
+
+// reject ends a connection with one line that says why.
+func reject(nc net.Conn, why *wire.Error) {
+	if line, err := wire.Encode(wire.Fail(wire.MinVersion, "", why)); err == nil {
+		_ = nc.SetWriteDeadline(time.Now().Add(flushGrace))
+		_, _ = nc.Write(line)
+	}
+	_ = nc.Close()
+}
+
+// Close tells all clients that the service closes and why (one of the
+// wire.Closing reasons), lets mutations that run come to their end for two
+// seconds, ends the connections and returns when no goroutine is left.
+func (s *Server) Close(reason string) {
+	s.closeOnce.Do(func() {
+		defer close(s.closed)
+		_ = s.l.Close()
+		s.mu.Lock()
+		s.closing = true
+		conns := make([]*conn, 0, len(s.conns))
+		for c := range s.conns {
+			conns = append(conns, c)
+		}
+		s.mu.Unlock()
+
+		notice := eventLine(wire.EvServiceClosing, nil, nil, wire.ServiceClosing{Reason: reason})
+		for _, c := range conns {
+			c.send(notice, false)
+		}
+		s.stopReads()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.mutations.Wait()
+		}()
+		wait := time.NewTimer(closeGrace)
+		select {
+		case <-done:
+		case <-wait.C:
+			s.log.Warn("close the socket: mutations still run and are cancelled")
+		}
+		wait.Stop()
+		s.stopMutations()
+		<-done
+		for _, c := range conns {
+			c.end()
+		}
+		s.wg.Wait()
+	})
+	<-s.closed
+}
+
+// startMutation says whether a mutation may still begin; the caller calls
+// mutations.Done when it is over.
+func (s *Server) startMutation() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return false
+	}
+	s.mutations.Add(1)
+	return true
+}
+
+func (s *Server) isClosing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closing
+}
+
+// admit asks the kernel who connected.
+func (s *Server) admit(nc net.Conn) (sock.Peer, *wire.Error) {
+	peer, err := sock.PeerOf(nc)
+	if err != nil {
+		s.log.Warn("client refused", "error", err)
+		return peer, wire.Errorf(wire.CodeUnavailable, "The system doesn't say who is connected, so the service doesn't answer.")
+	}
+	if !sock.SameUser(peer) {
+		s.log.Warn("client of another user refused", "user", peer.UID, "pid", peer.PID)
+		return peer, wire.Errorf(wire.CodeUnavailable, "This service belongs to another user. Start your own with reeve service run.")
+	}
+	return peer, nil
+}
+
+// refusal turns any error into one that may cross the wire.
+func (s *Server) refusal(method string, err error) *wire.Error {
+	var e *wire.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	if errors.Is(err, context.Canceled) && s.isClosing() {
+		return errClosing()
+	}
+	return s.internal(method, err, nil)
+}
+
+func (s *Server) internal(method string, err error, stack []byte) *wire.Error {
+	var id [4]byte
+	_, _ = rand.Read(id[:])
+	ref := hex.EncodeToString(id[:])
+	attrs := []any{"reference", ref, "method", method, "error", err}
+	if stack != nil {
+		attrs = append(attrs, "stack", string(stack))
+	}
+	s.log.Error("request failed", attrs...)
+	return wire.Errorf(wire.CodeInternal, "Internal error %s in %s. The log of the service tells more under this reference.", ref, method).
+		With(map[string]string{"reference": ref})
+}
+
+func errClosing() *wire.Error {
+	return wire.Errorf(wire.CodeShuttingDown, "The service is shutting down. Try again when it runs.")
+}
+
+// heartbeat is one ticker for all watching clients. It runs only while there
+// are any, so that an idle service sleeps.
+type heartbeat struct {
+	every time.Duration
+
+	mu   sync.Mutex
+	on   map[*conn]struct{}
+	stop chan struct{}
+}
+
+// set starts or stops the beat for one connection.
+func (s *Server) setBeat(c *conn, on bool) {
+	h := &s.beat
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !on {
+		delete(h.on, c)
+		if len(h.on) == 0 && h.stop != nil {
+			close(h.stop)
+			h.stop, h.on = nil, nil
+		}
+		return
+	}
+	if h.on == nil {
+		h.on = map[*conn]struct{}{}
+	}
+	h.on[c] = struct{}{}
+	if h.stop == nil {
+		h.stop = make(chan struct{})
+		s.wg.Add(1) // the caller's connection is counted, so this is no race with Close
+		go s.beatUntil(h.stop)
+	}
+}
+
+func (s *Server) beatUntil(stop chan struct{}) {
+	defer s.wg.Done()
+	t := time.NewTicker(s.beat.every)
+	defer t.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-t.C:
+		}
+		s.beat.mu.Lock()
+		for c := range s.beat.on {
+			c.due.Store(true)
+			c.poke()
+		}
+		s.beat.mu.Unlock()
+	}
+}
+
+// eventLine encodes an event of the server itself.
+func eventLine(event string, t *Topic, cursor *wire.Cursor, data any) []byte {
+	e := wire.Event{Version: wire.MaxVersion, Event: event, Cursor: cursor}
+	if t != nil {
+		e.Topic, e.Session = t.name, t.session
+	}
+	var err error
+	if e.Data, err = marshal(data); err != nil {
+		panic(fmt.Sprintf("encode %s: %v", event, err)) // only types of package wire come here
+	}
+	line, err := wire.Encode(e)
+	if err != nil {
+		panic(fmt.Sprintf("encode %s: %v", event, err))
+	}
+	return line
+}
