@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -232,15 +231,12 @@ func (c *Client) call(ctx context.Context, method string, params, result any) er
 	c.next++
 	id := strconv.Itoa(c.next)
 	c.calls[id] = answer
-	line, err := encode(wire.Request{Version: wire.GuardProtocol, ID: id, Method: method, Params: raw})
-	if err == nil && len(line) > wire.MaxLine {
-		err = wire.Errorf(wire.CodeLimitExceeded, "the command has %d bytes; at most %d are allowed", len(line), wire.MaxLine)
-	}
+	line, err := wire.Encode(wire.Request{Version: wire.GuardProtocol, ID: id, Method: method, Params: raw})
 	if err == nil {
 		if at, ok := ctx.Deadline(); ok {
 			_ = c.conn.SetWriteDeadline(at)
 		}
-		_, err = c.conn.Write(append(line, '\n'))
+		_, err = c.conn.Write(line)
 		_ = c.conn.SetWriteDeadline(time.Time{})
 		if err != nil {
 			_ = c.conn.Close() // a line that was cut cannot be followed by another
@@ -289,9 +285,9 @@ func (c *Client) lost(method string) error {
 // entries that nobody reads.
 func (c *Client) read() {
 	defer c.wg.Done()
-	r := bufio.NewReaderSize(c.conn, 32<<10)
+	lines := wire.NewLineReader(c.conn)
 	for {
-		line, err := readLine(r)
+		line, err := lines.Next()
 		if err == nil {
 			err = c.take(line)
 		}

@@ -1,0 +1,519 @@
+package guard
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/reevehq/reeve/app/mission"
+	"github.com/reevehq/reeve/ipc/sock"
+	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/service/internal/proc"
+)
+
+// Limits of the socket.
+const (
+	maxPeers    = 16
+	maxCommands = 512     // remembered for repeats
+	maxUnread   = 4 << 20 // bytes that wait for a slow owner
+	writeWithin = 10 * time.Second
+)
+
+// peer is one connection. Its lock comes after guard.mu.
+type peer struct {
+	conn net.Conn
+	who  sock.Peer
+	gone chan struct{} // closed when nothing more is read from it
+	wake chan struct{}
+
+	mu     sync.Mutex
+	queue  [][]byte
+	bytes  int
+	ending bool // what is queued is written, then the connection ends
+}
+
+// later is the part of a command that runs without the lock.
+type later func() (any, error)
+
+// command is a command that took effect, kept for repeats.
+type command struct {
+	method string
+	done   chan struct{}
+	result any
+	err    *wire.Error
+}
+
+// accept takes connections until the listener is closed.
+func (g *guard) accept(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			g.logger.Warn("a connection could not be accepted", "error", err)
+			select {
+			case <-time.After(100 * time.Millisecond): // descriptors may be short
+				continue
+			case <-g.ctx.Done():
+				return
+			}
+		}
+		who, err := sock.PeerOf(conn)
+		if err != nil || !sock.SameUser(who) {
+			g.logger.Warn("a connection of another user was refused", "user", who.UID, "error", err)
+			closePeer(conn, who)
+			continue
+		}
+		p := &peer{conn: conn, who: who, gone: make(chan struct{}), wake: make(chan struct{}, 1)}
+		g.mu.Lock()
+		full := g.peers == nil || len(g.peers) >= maxPeers
+		if !full {
+			g.peers[p] = true
+		}
+		g.mu.Unlock()
+		if full {
+			closePeer(conn, who)
+			continue
+		}
+		g.wg.Go(p.write)
+		g.wg.Go(func() { g.read(p) })
+	}
+}
+
+func closePeer(conn net.Conn, who sock.Peer) {
+	_ = conn.Close()
+	if who.Pidfd != nil {
+		_ = who.Pidfd.Close()
+	}
+}
+
+// read serves one connection to its end.
+func (g *guard) read(p *peer) {
+	_ = p.conn.SetReadDeadline(time.Now().Add(claimWithin))
+	lines := wire.NewLineReader(p.conn)
+	for {
+		line, err := lines.Next()
+		if errors.Is(err, wire.ErrNotText) {
+			p.reply(wire.Fail(wire.GuardProtocol, wire.SalvageID(line), wire.Errorf(wire.CodeInvalidParams, "Unreadable command: %v.", err)))
+			continue
+		}
+		if err != nil {
+			break
+		}
+		req, bad := wire.DecodeRequest(line)
+		if bad == nil && req.Version != wire.GuardProtocol {
+			bad = wire.Errorf(wire.CodeUnsupportedVersion, "This guard speaks protocol %d.", wire.GuardProtocol)
+		}
+		switch {
+		case bad != nil:
+			p.reply(wire.Fail(wire.GuardProtocol, req.ID, bad))
+		case req.Method == wire.GuardClaim:
+			g.claim(p, req)
+		default:
+			g.command(p, req)
+		}
+	}
+	p.finish()
+	close(p.gone)
+	g.mu.Lock()
+	delete(g.peers, p)
+	if g.owner == p {
+		g.owner = nil
+		g.orphanLocked()
+	}
+	g.mu.Unlock()
+	if p.who.Pidfd != nil {
+		_ = p.who.Pidfd.Close()
+	}
+}
+
+// orphanLocked starts the time that a guard lives without an owner.
+func (g *guard) orphanLocked() {
+	if g.ending != "" || g.peers == nil {
+		return
+	}
+	g.unownedLocked()
+	var timer *time.Timer
+	timer = time.AfterFunc(g.o.Adopt, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.orphan != timer || g.owner != nil {
+			return
+		}
+		if g.turn != nil {
+			g.orphaned = true
+			return
+		}
+		g.askToEndLocked(causeStop, "no_owner")
+	})
+	g.orphan = timer
+}
+
+// unownedLocked stops that time.
+func (g *guard) unownedLocked() {
+	if g.orphan != nil {
+		g.orphan.Stop()
+		g.orphan = nil
+	}
+	g.orphaned = false
+}
+
+// claim makes a connection the owner's.
+func (g *guard) claim(p *peer, req wire.Request) {
+	var c wire.ClaimParams
+	refuse := func(e *wire.Error) {
+		g.logger.Warn("a claim was refused", "pid", p.who.PID, "generation", c.Generation, "code", e.Code)
+		p.reply(wire.Fail(wire.GuardProtocol, req.ID, e))
+	}
+	if e := wire.DecodeParams(req.Params, &c); e != nil {
+		refuse(e)
+		return
+	}
+	// A worker could read the token, so that it has one says nothing.
+	guarded := proc.Guarded{Root: g.keeper}
+	if group := g.tree.Cgroup(); group != "" {
+		guarded.Cgroups = []string{group}
+	}
+	if v := proc.DescendsFromGuard(p.who.PID, p.who.Pidfd, []proc.Guarded{guarded}); v.Worker {
+		refuse(wire.Errorf(wire.CodeForbiddenForWorkers, "The claim was refused: %s.", v.Why))
+		return
+	}
+	if subtle.ConstantTimeCompare([]byte(c.Token), []byte(g.boot.Token)) != 1 {
+		refuse(wire.Errorf(wire.CodeInvalidParams, "The token is not the one of this attempt."))
+		return
+	}
+	owner := proc.ID(c.Owner)
+	if id, err := proc.Identify(p.who.PID); err != nil || id != owner {
+		refuse(wire.Errorf(wire.CodeInvalidParams, "The owner named in the claim is not the process that connected."))
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.peers == nil {
+		refuse(wire.Errorf(wire.CodeShuttingDown, "The guard has ended."))
+		return
+	}
+	if c.Generation <= g.fence.Generation {
+		refuse(wire.Errorf(wire.CodeStaleGeneration, "Generation %d has claimed this guard; %d is not above it.", g.fence.Generation, c.Generation))
+		return
+	}
+	fence := wire.Fence{Generation: c.Generation, Owner: c.Owner}
+	if err := writeJSON(filepath.Join(g.dir, fenceFile), fence); err != nil {
+		g.logger.Error("the fence can't be written", "error", err)
+		refuse(wire.Errorf(wire.CodeInternal, "The claim could not be recorded; see the guard's log."))
+		return
+	}
+	g.fence = fence
+	if old := g.owner; old != nil && old != p {
+		_ = old.conn.Close()
+	}
+	g.owner = p
+	g.unownedLocked()
+	_ = p.conn.SetReadDeadline(time.Time{})
+	g.wg.Go(func() { watchOwner(g.ctx, owner, p) })
+	res := wire.ClaimResult{Attempt: g.boot.Attempt, LastSeq: g.seq, Pending: []string{}, Phase: g.phaseLocked(), Turn: g.turnIDLocked()}
+	for id := range g.asked {
+		res.Pending = append(res.Pending, id)
+	}
+	slices.Sort(res.Pending)
+	// Under the lock, so that the entries after LastSeq follow it.
+	p.reply(wire.Response{Version: wire.GuardProtocol, ID: req.ID, OK: true, Result: rawJSON(res)})
+}
+
+// watchOwner ends the connection of an owner that has ended, even if another
+// process still holds its end.
+func watchOwner(ctx context.Context, owner proc.ID, p *peer) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := make(chan struct{})
+	go func() {
+		defer close(stop)
+		select {
+		case <-p.gone:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	if owner.Wait(ctx) == nil {
+		_ = p.conn.Close()
+	}
+	cancel()
+	<-stop
+}
+
+// command runs one command of the owner.
+func (g *guard) command(p *peer, req wire.Request) {
+	var cmd wire.Command
+	var effect func() (any, later, error)
+	var bad *wire.Error
+	switch req.Method {
+	case wire.GuardStart:
+		var x wire.StartParams
+		bad = wire.DecodeParams(req.Params, &x)
+		cmd, effect = x.Command, func() (any, later, error) { return nil, nil, g.startLocked(x) }
+	case wire.GuardTurn:
+		var x wire.TurnParams
+		bad = wire.DecodeParams(req.Params, &x)
+		cmd, effect = x.Command, func() (any, later, error) { return nil, nil, g.turnLocked(x) }
+	case wire.GuardInterrupt:
+		var x wire.InterruptParams
+		bad = wire.DecodeParams(req.Params, &x)
+		cmd, effect = x.Command, func() (any, later, error) { return nil, g.interruptLocked(), nil }
+	case wire.GuardResolve:
+		var x wire.ResolveParams
+		bad = wire.DecodeParams(req.Params, &x)
+		cmd, effect = x.Command, func() (any, later, error) { return g.resolveLocked(x) }
+	case wire.GuardStop:
+		var x wire.GuardStopParams
+		bad = wire.DecodeParams(req.Params, &x)
+		cmd, effect = x.Command, func() (any, later, error) { return nil, g.stopLocked(x), nil }
+	default:
+		bad = wire.Errorf(wire.CodeUnsupportedMethod, "A guard has no method %q.", short(req.Method, 64))
+	}
+	if bad == nil && cmd.CommandID == "" {
+		bad = wire.InvalidField("command_id", "is missing")
+	}
+	if bad != nil {
+		p.reply(wire.Fail(wire.GuardProtocol, req.ID, bad))
+		return
+	}
+
+	g.mu.Lock()
+	if p != g.owner || cmd.Generation != g.fence.Generation {
+		g.mu.Unlock()
+		p.reply(wire.Fail(wire.GuardProtocol, req.ID, wire.Errorf(wire.CodeStaleGeneration, "Generation %d does not own this guard.", cmd.Generation)))
+		return
+	}
+	c, repeat := g.commands[cmd.CommandID]
+	if repeat {
+		g.mu.Unlock()
+	} else {
+		c = &command{method: req.Method, done: make(chan struct{})}
+		g.rememberLocked(cmd.CommandID, c)
+		result, rest, err := effect()
+		g.mu.Unlock()
+		if rest == nil {
+			c.finish(result, err)
+		} else {
+			g.wg.Go(func() { c.finish(rest()) })
+		}
+	}
+	reply := func() {
+		<-c.done
+		r := wire.Response{Version: wire.GuardProtocol, ID: req.ID, OK: true}
+		switch {
+		case c.method != req.Method:
+			r = wire.Fail(wire.GuardProtocol, req.ID, wire.Errorf(wire.CodeConflict, "The command id %s was used for %s.", short(cmd.CommandID, 64), c.method))
+		case c.err != nil:
+			r = wire.Fail(wire.GuardProtocol, req.ID, c.err)
+		case c.result != nil:
+			r.Result = rawJSON(c.result)
+		}
+		p.reply(r)
+		if req.Method == wire.GuardStop {
+			g.notedOne.Do(func() { close(g.noted) })
+		}
+	}
+	select {
+	case <-c.done:
+		reply()
+	default:
+		g.wg.Go(reply)
+	}
+}
+
+func (c *command) finish(result any, err error) {
+	c.result = result
+	if err != nil && !errors.As(err, &c.err) {
+		c.err = wire.Errorf(wire.CodeInternal, "The guard could not do it; see its log.")
+	}
+	close(c.done)
+}
+
+// rememberLocked keeps a command for repeats and forgets the oldest that is
+// done.
+func (g *guard) rememberLocked(id string, c *command) {
+	g.commands[id] = c
+	g.order = append(g.order, id)
+	if len(g.order) <= maxCommands {
+		return
+	}
+	for i, old := range g.order {
+		select {
+		case <-g.commands[old].done:
+			delete(g.commands, old)
+			g.order = slices.Delete(g.order, i, i+1)
+			return
+		default:
+		}
+	}
+}
+
+// readyLocked says why nothing new can begin.
+func (g *guard) readyLocked() error {
+	if g.expiredLocked() {
+		return wire.Errorf(wire.CodeDeadlinePassed, "The deadline of the mission has passed.")
+	}
+	if g.ending != "" {
+		return wire.Errorf(wire.CodeShuttingDown, "The guard is ending.")
+	}
+	return nil
+}
+
+func (g *guard) startLocked(p wire.StartParams) error {
+	if err := g.readyLocked(); err != nil {
+		return err
+	}
+	if g.launch != nil {
+		return wire.Errorf(wire.CodeAlreadyRunning, "The guard was started already.")
+	}
+	l := p.Launch
+	if _, err := g.o.Providers(l.Provider); err != nil {
+		return wire.Errorf(wire.CodeNotFound, "There is no provider %s.", short(l.Provider, 64))
+	}
+	info, err := os.Stat(l.Folder)
+	if !filepath.IsAbs(l.Folder) || err != nil || !info.IsDir() {
+		return wire.InvalidField("folder", "is not a directory any more; start the mission in one that exists")
+	}
+	if err := checkInstructions(l); err != nil {
+		return wire.InvalidField("instructions", "can't be used: "+err.Error())
+	}
+	g.launch = &l
+	g.redact.Store(redactor(l.Env))
+	return nil
+}
+
+func (g *guard) turnLocked(p wire.TurnParams) error {
+	if err := g.readyLocked(); err != nil {
+		return err
+	}
+	switch {
+	case g.launch == nil:
+		return wire.Errorf(wire.CodeConflict, "The guard was not started yet; send guard.start first.")
+	case g.turn != nil:
+		return wire.Errorf(wire.CodeAlreadyRunning, "The turn %s is in flight.", g.turn.p.Turn)
+	case p.Turn == "" || p.Prompt == "":
+		return wire.InvalidField("prompt", "and turn must be given")
+	}
+	t := &turn{
+		p: p, begun: g.o.Now(), halted: make(chan struct{}), over: make(chan struct{}), ended: make(chan struct{}),
+		begins: make(map[string]mission.Instant),
+	}
+	err := g.appendLocked(wire.KindTurnStarted, wire.TurnStarted{Turn: p.Turn, Number: p.Number, Prompt: p.Prompt, Steering: p.Steering})
+	if err == nil {
+		err = g.syncLocked()
+	}
+	if err != nil {
+		return err
+	}
+	g.turn = t
+	g.wg.Go(func() { g.runTurn(t) })
+	return nil
+}
+
+func (g *guard) interruptLocked() later {
+	t := g.turn
+	if t == nil {
+		return nil
+	}
+	g.haltLocked(causeInterrupt)
+	return func() (any, error) {
+		<-t.ended
+		return nil, nil
+	}
+}
+
+func (g *guard) stopLocked(p wire.GuardStopParams) later {
+	reason := p.Reason
+	if reason == "" {
+		reason = "stop"
+	}
+	g.askToEndLocked(causeStop, reason)
+	return func() (any, error) {
+		<-g.ended
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return g.result, nil
+	}
+}
+
+// reply queues an answer.
+func (p *peer) reply(r wire.Response) {
+	line, err := wire.Encode(r)
+	if err != nil {
+		return // no result of a guard is that long
+	}
+	p.send(line)
+}
+
+// sendEvent queues an entry.
+func (p *peer) sendEvent(e wire.Entry) {
+	line, err := wire.Encode(wire.Event{Version: wire.GuardProtocol, Event: wire.EvGuardEntry, Data: rawJSON(e)})
+	if err != nil {
+		_ = p.conn.Close() // it is in the log; a gap must not look like none
+		return
+	}
+	p.send(line)
+}
+
+// send queues a line. A peer that does not read is cut off: it finds in the
+// log what it missed.
+func (p *peer) send(line []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ending {
+		return
+	}
+	p.queue = append(p.queue, line)
+	p.bytes += len(line)
+	if p.bytes > maxUnread {
+		p.ending, p.queue = true, nil
+		_ = p.conn.Close()
+	}
+	p.poke()
+}
+
+// finish writes what is queued and ends the connection.
+func (p *peer) finish() {
+	p.mu.Lock()
+	p.ending = true
+	p.mu.Unlock()
+	p.poke()
+}
+
+func (p *peer) poke() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (p *peer) write() {
+	defer p.conn.Close()
+	for {
+		p.mu.Lock()
+		batch, ending := p.queue, p.ending
+		p.queue, p.bytes = nil, 0
+		p.mu.Unlock()
+		for _, line := range batch {
+			_ = p.conn.SetWriteDeadline(time.Now().Add(writeWithin))
+			if _, err := p.conn.Write(line); err != nil {
+				return
+			}
+		}
+		if len(batch) > 0 {
+			continue
+		}
+		if ending {
+			return
+		}
+		<-p.wake
+	}
+}

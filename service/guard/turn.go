@@ -1,0 +1,467 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/reevehq/reeve/app/mission"
+	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/service/internal/private"
+	"github.com/reevehq/reeve/service/internal/proc"
+	"github.com/reevehq/reeve/service/provider"
+)
+
+// Times of a turn.
+const (
+	openFor = 2 * time.Minute // for a provider to open its conversation
+	// politely is how long a provider may take to end by itself after its
+	// turn, hastily the same when it did not even end its turn.
+	politely = 3 * time.Second
+	hastily  = 300 * time.Millisecond
+	// pauseGrace and stopGrace are how long a provider may take to end its
+	// turn when a person pauses it, and when it is to go altogether.
+	pauseGrace = 3 * time.Second
+	stopGrace  = time.Second
+	answerFor  = 10 * time.Second // for a provider to take an answer
+)
+
+// turn is the turn in flight.
+type turn struct {
+	p      wire.TurnParams
+	begun  mission.Instant
+	halted chan struct{} // closed when cause is set
+	over   chan struct{} // closed when final is set
+	ended  chan struct{} // closed when turn.finished is in the log
+
+	// Guarded by guard.mu.
+	cause  cause
+	final  *provider.TurnFinished
+	usage  mission.Usage // as last reported
+	refuse []*question   // what was settled by the halt and must be told
+	begins map[string]mission.Instant
+
+	// Valid once ended is closed.
+	endedProcesses int
+}
+
+// conversation is an open provider.
+type conversation struct {
+	conn   provider.Conn
+	resume bool
+	cancel context.CancelFunc
+	base   map[proc.ID]bool // what the provider itself consists of
+	closed chan struct{}    // the provider has ended and all its events are logged
+}
+
+// haltLocked ends the turn in flight from outside; the first cause counts.
+// What it asked is settled at once, so that nobody answers it any more. A turn
+// whose provider has ended it keeps its outcome.
+func (g *guard) haltLocked(c cause) {
+	t := g.turn
+	if t == nil || t.cause != "" || t.final != nil {
+		return
+	}
+	t.cause = c
+	g.settleAllLocked(c)
+	close(t.halted)
+}
+
+// runTurn is one turn from the provider's opening to the end of what it left.
+func (g *guard) runTurn(t *turn) {
+	out := g.converse(t)
+
+	g.mu.Lock()
+	g.settleAllLocked(t.cause)
+	g.flushTextLocked()
+	c, final, talk := t.cause, t.final, g.talk
+	for _, q := range t.refuse {
+		g.refuse(q, "The turn has ended.")
+	}
+	t.refuse = nil
+	g.mu.Unlock()
+
+	keep := talk != nil && !talk.resume && final != nil && (c == "" || c == causeInterrupt)
+	var ended int
+	var left []string
+	if keep {
+		ended, left = g.endSince(talk.base)
+	} else {
+		if talk != nil {
+			grace := politely
+			if final == nil {
+				grace = hastily
+			}
+			g.close(talk, grace)
+		}
+		how := c
+		if c == causeInterrupt && final != nil {
+			how = "" // it obeyed; what it left gets the usual time
+		}
+		ended, left = g.endTree(how)
+		if talk != nil {
+			g.awaitEvents(talk)
+		}
+	}
+
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !keep || isClosed(talk.closed) {
+		g.talk = nil
+	}
+	t.endedProcesses = ended
+	out.Turn, out.Ended, out.Left = t.p.Turn, ended, left
+	g.finishLocked(t, &out)
+	_ = g.appendLocked(wire.KindTurnFinished, out)
+	_ = g.syncLocked()
+	g.turn = nil
+	close(t.ended)
+	if g.orphaned {
+		g.askToEndLocked(causeStop, "no_owner")
+	}
+}
+
+// converse has the turn's dialogue and returns its outcome.
+func (g *guard) converse(t *turn) wire.TurnFinished {
+	g.mu.Lock()
+	talk := g.talk
+	g.mu.Unlock()
+	if talk == nil {
+		var err error
+		if talk, err = g.open(t); err != nil {
+			return g.failed(err)
+		}
+	}
+	g.mu.Lock()
+	late := g.expiredLocked() || t.cause != ""
+	g.mu.Unlock()
+	if late {
+		return wire.TurnFinished{} // it was prompted nothing
+	}
+	ctx, cancel := context.WithCancel(g.ctx)
+	defer cancel()
+	prompted := make(chan error, 1)
+	g.wg.Go(func() { prompted <- talk.conn.Prompt(ctx, t.p.Prompt) })
+	failure := errors.New("the provider ended inside the turn")
+	var given <-chan time.Time
+	for {
+		select {
+		case err := <-prompted:
+			if err == nil {
+				continue
+			}
+			// Perhaps it ended at once, and is just saying why: that counts
+			// for more than a broken pipe.
+			failure = fmt.Errorf("prompt the provider: %w", err)
+			timer := time.NewTimer(politely)
+			defer timer.Stop()
+			given = timer.C
+		case <-t.over:
+			return wire.TurnFinished{}
+		case <-talk.closed:
+			if isClosed(t.over) {
+				return wire.TurnFinished{}
+			}
+			return g.failed(failure)
+		case <-given:
+			return g.failed(failure)
+		case <-t.halted:
+			g.interrupt(t, talk)
+			return wire.TurnFinished{}
+		}
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// interrupt asks the provider to end the turn and waits a little.
+func (g *guard) interrupt(t *turn, talk *conversation) {
+	g.mu.Lock()
+	grace := stopGrace
+	if t.cause == causeInterrupt {
+		grace = pauseGrace
+	}
+	refuse := t.refuse
+	t.refuse = nil
+	g.mu.Unlock()
+	ctx, cancel := context.WithTimeout(g.ctx, grace)
+	defer cancel()
+	interrupted := make(chan struct{})
+	g.wg.Go(func() {
+		defer close(interrupted)
+		if err := talk.conn.Interrupt(ctx); err != nil {
+			g.logger.Warn("the provider could not be interrupted", "error", g.clean(err))
+		}
+	})
+	// The refusals come second, so that the agent does not go on with
+	// something else first; but it is not left waiting for them.
+	g.wg.Go(func() {
+		select {
+		case <-interrupted:
+		case <-time.After(hastily):
+		}
+		for _, q := range refuse {
+			g.refuse(q, "The turn was ended before anyone answered.")
+		}
+	})
+	select {
+	case <-t.over:
+	case <-talk.closed:
+	case <-ctx.Done():
+	}
+}
+
+// failed is the outcome of a turn that could not be had.
+func (g *guard) failed(err error) wire.TurnFinished {
+	g.logger.Warn("the turn failed", "error", g.clean(err))
+	code := mission.LocalExecutionFailure
+	var open *provider.OpenError
+	if errors.As(err, &open) && open.Code != "" {
+		code = open.Code
+	}
+	return ofOutcome(mission.FailedTurn(mission.StageExecution, code))
+}
+
+func ofOutcome(o mission.TurnOutcome) wire.TurnFinished {
+	return wire.TurnFinished{
+		Outcome: string(o.Outcome), Stage: string(o.Stage), Code: string(o.Code),
+		Retryable: o.Retryable, Usage: wire.Usage(o.Usage),
+	}
+}
+
+// finishLocked decides how the turn ended. out holds a failure of the guard's
+// side, or nothing.
+func (g *guard) finishLocked(t *turn, out *wire.TurnFinished) {
+	said := t.final
+	if said != nil {
+		if o := said.Outcome; o.Outcome != "" {
+			turn, ended, left := out.Turn, out.Ended, out.Left
+			*out = ofOutcome(o)
+			out.Turn, out.Ended, out.Left = turn, ended, left
+		}
+		var cutBytes int64
+		out.Result, cutBytes = cut(said.Final, wire.BlobThreshold)
+		if cutBytes > 0 {
+			g.logger.Info("the turn's result was cut", "bytes", cutBytes)
+		}
+		if said.Message != "" {
+			g.logger.Info("the provider ended the turn", "outcome", out.Outcome, "message", g.cleanText(said.Message))
+		}
+	}
+	// What was ended from outside did not fail; a turn that succeeded before
+	// it noticed has succeeded, unless its time was over.
+	switch {
+	case t.cause == causeDeadline:
+		clearFailure(out, mission.TimedOut)
+	case t.cause == causeLog:
+		*out = wire.TurnFinished{Turn: out.Turn, Ended: out.Ended, Left: out.Left, Result: out.Result}
+		o := ofOutcome(mission.FailedTurn(mission.StageExecution, mission.PrivateStateFailure))
+		out.Outcome, out.Stage, out.Code = o.Outcome, o.Stage, o.Code
+	case t.cause != "" && out.Outcome != string(mission.Succeeded):
+		clearFailure(out, mission.Interrupted)
+	case out.Outcome == "":
+		o := ofOutcome(mission.FailedTurn(mission.StageExecution, mission.Unknown))
+		out.Outcome, out.Stage, out.Code = o.Outcome, o.Stage, o.Code
+	}
+	if out.Outcome == string(mission.Failed) {
+		if out.Stage == "" {
+			out.Stage = string(mission.StageExecution)
+		}
+		out.Message = mission.Code(out.Code).Sentence()
+	}
+	if out.Outcome == string(mission.Succeeded) {
+		out.Next = string(mission.ParseWorkNext(said.Final))
+	}
+	if out.Usage == (wire.Usage{}) {
+		out.Usage = wire.Usage(t.usage)
+	}
+	if out.Usage.Provider == "" && g.launch != nil {
+		out.Usage.Provider = g.launch.Provider
+	}
+	out.Seconds = seconds(t.begun, g.o.Now())
+	if out.Usage.Seconds == 0 {
+		out.Usage.Seconds = out.Seconds
+	}
+}
+
+func clearFailure(out *wire.TurnFinished, o mission.Outcome) {
+	out.Outcome, out.Stage, out.Code, out.Retryable = string(o), "", "", false
+}
+
+// seconds is the time between two instants, sleep included, never negative.
+func seconds(from, to mission.Instant) float64 {
+	d := to.Wall.Round(0).Sub(from.Wall.Round(0))
+	if from.BootID != "" && from.BootID == to.BootID {
+		d = to.Boot - from.Boot
+	}
+	return max(d, 0).Round(time.Millisecond).Seconds()
+}
+
+// open starts the provider, with all of its events going to the log.
+func (g *guard) open(t *turn) (*conversation, error) {
+	g.mu.Lock()
+	l := *g.launch
+	g.mu.Unlock()
+	if err := checkInstructions(l); err != nil {
+		return nil, &provider.OpenError{Code: mission.PrivateStateFailure, Err: err}
+	}
+	p, err := g.o.Providers(l.Provider)
+	if err != nil {
+		return nil, fmt.Errorf("find the provider %s: %w", l.Provider, err)
+	}
+	ctx, cancel := context.WithCancel(g.ctx)
+	talk := &conversation{resume: p.Capabilities().Resume, cancel: cancel, closed: make(chan struct{})}
+	slow := time.AfterFunc(openFor, cancel)
+	defer slow.Stop()
+
+	opened := make(chan struct{})
+	g.wg.Go(func() {
+		select {
+		case <-t.halted:
+			cancel()
+		case <-opened:
+		}
+	})
+	talk.conn, err = p.Open(ctx, provider.Spec{
+		Path: l.Path, Args: l.Args, Folder: l.Folder, Model: l.Model, Endpoint: l.Endpoint,
+		Instructions: l.Instructions, PrivateDir: filepath.Join(g.dir, privateDir),
+		Env:    append(l.Env[:len(l.Env):len(l.Env)], proc.AttemptVar+"="+g.boot.Attempt, "REEVE_MISSION="+g.boot.Mission),
+		Resume: t.p.Resume,
+		Launch: g.launchProcess,
+	})
+	close(opened)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("open the provider %s: %w", l.Provider, err)
+	}
+	members, err := g.tree.Members()
+	if err != nil {
+		g.logger.Error("the process tree can't be read", "error", err)
+	}
+	talk.base = make(map[proc.ID]bool, len(members))
+	for _, id := range members {
+		talk.base[id] = true
+	}
+	g.mu.Lock()
+	g.talk = talk
+	g.mu.Unlock()
+	g.wg.Go(func() { g.pump(talk) })
+	return talk, nil
+}
+
+// launchProcess is the Spec.Launch of every provider: nothing starts after the
+// deadline or a stop, and nothing lives whose identity is not on record.
+func (g *guard) launchProcess(cmd *exec.Cmd) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.expiredLocked() {
+		return errors.New("the deadline of the mission has passed")
+	}
+	if g.ending != "" || g.turn == nil || g.turn.cause != "" {
+		return errors.New("the turn is being ended")
+	}
+	id, err := g.tree.Start(cmd)
+	if err != nil {
+		return err
+	}
+	if err := writeJSON(filepath.Join(g.dir, providerFile), wire.Process(id)); err != nil {
+		_ = id.Signal(os.Kill)
+		_ = cmd.Wait()
+		return &provider.OpenError{Code: mission.PrivateStateFailure, Err: fmt.Errorf("record the provider's process: %w", err)}
+	}
+	g.providerPID = id.PID
+	return nil
+}
+
+// checkInstructions proves that the instruction file is the approved one.
+func checkInstructions(l wire.Launch) error {
+	raw, err := private.ReadFile(l.Instructions, maxRecord)
+	if err != nil {
+		return err
+	}
+	if got := mission.InstructionDigest(string(raw)); got != l.Digest {
+		return fmt.Errorf("the instruction file %s was changed after it was approved (digest %s, not %s); start a new mission", l.Instructions, got, l.Digest)
+	}
+	return nil
+}
+
+// close ends a provider as its protocol has it, and no longer than grace.
+func (g *guard) close(talk *conversation, grace time.Duration) {
+	ctx, cancel := context.WithTimeout(g.ctx, grace)
+	defer cancel()
+	done := make(chan struct{})
+	g.wg.Go(func() {
+		defer close(done)
+		if err := talk.conn.Close(ctx); err != nil {
+			g.logger.Info("the provider did not end politely", "error", g.clean(err))
+		}
+	})
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// awaitEvents waits until all that an ended provider said is in the log.
+func (g *guard) awaitEvents(talk *conversation) {
+	late := time.NewTimer(politely)
+	defer late.Stop()
+	select {
+	case <-talk.closed:
+	case <-late.C:
+		g.logger.Error("the adapter's events did not end with the provider")
+	}
+	talk.cancel()
+}
+
+// endSince ends what a turn left behind while the provider stays.
+func (g *guard) endSince(base map[proc.ID]bool) (ended int, left []string) {
+	signalled := make(map[proc.ID]bool)
+	begin := time.Now()
+	for {
+		members, err := g.tree.Members()
+		if err != nil {
+			g.logger.Error("the process tree can't be read", "error", err)
+			return len(signalled), nil
+		}
+		var more []proc.ID
+		for _, id := range members {
+			if !base[id] {
+				more = append(more, id)
+			}
+		}
+		if len(more) == 0 {
+			return len(signalled), nil
+		}
+		since := time.Since(begin)
+		if since > proc.DefaultStop.Term+killFor {
+			for _, id := range more {
+				left = append(left, describe(id))
+			}
+			return max(len(signalled)-len(left), 0), left
+		}
+		for _, id := range more {
+			if since >= proc.DefaultStop.Term {
+				_ = id.Signal(os.Kill) // a refusal shows as what is left
+			} else if !signalled[id] && id.Signal(syscall.SIGTERM) != nil {
+				_ = id.Signal(os.Kill)
+			}
+			signalled[id] = true
+		}
+		ctx, cancel := context.WithTimeout(g.ctx, 50*time.Millisecond)
+		_ = more[0].Wait(ctx)
+		cancel()
+	}
+}
