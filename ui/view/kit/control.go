@@ -83,8 +83,13 @@ func (c *control) TypedKey(e *fyne.KeyEvent) {
 	if c.move != nil && !c.Disabled() && c.move(e.Name) {
 		return
 	}
-	if canvas := fyne.CurrentApp().Driver().CanvasForObject(c.self); canvas != nil {
-		if typed := canvas.OnTypedKey(); typed != nil {
+	passOn(c.self, e)
+}
+
+// passOn gives a key that o does not use to o's window.
+func passOn(o fyne.CanvasObject, e *fyne.KeyEvent) {
+	if c := fyne.CurrentApp().Driver().CanvasForObject(o); c != nil {
+		if typed := c.OnTypedKey(); typed != nil {
 			typed(e)
 		}
 	}

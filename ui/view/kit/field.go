@@ -23,33 +23,71 @@ func Field(e *widget.Entry, height float32) *fyne.Container {
 		inset = 0
 	}
 	pad := fieldPadding + min(inset, 0)
-	return Sized(0, height, Pad(-1, -1, -1, -1, container.NewThemeOverride(e, fieldTheme{pad})))
+	return Sized(0, height, Pad(-1, 0, 0, -1, container.NewThemeOverride(e, fieldTheme{padding: pad})))
 }
 
-// Search makes a one-line entry with a magnifier, 32 high, and hint (such as a
-// shortcut) at its right.
-func Search(e *widget.Entry, hint string) *fyne.Container {
-	e.SetIcon(nil)
-	return Sized(0, 32, Field(e, 32),
-		Pad(0, 10, 0, 10, Row(0, Spring(), Note(hint), Gap(6), NewIcon(ShapeSearch, 14, Quiet))))
+// SearchEntry is the entry of NewSearch.
+type SearchEntry struct {
+	widget.Entry
+	ground *Fill
+}
+
+// NewSearch makes a one-line field, 32 high, with a magnifier at its left and a
+// hint, such as its shortcut, at its right. The container is what is placed, the
+// entry what takes the focus.
+func NewSearch(placeholder, hint string, changed func(text string)) (*fyne.Container, *SearchEntry) {
+	e := &SearchEntry{ground: newFill(Surface, InputEdge, 6)}
+	e.SetPlaceHolder(placeholder)
+	e.OnChanged = changed
+	e.ExtendBaseWidget(e)
+	bare := container.NewThemeOverride(e, fieldTheme{padding: 8, bare: true})
+	return Sized(0, 32, e.ground, Pad(0, 10, 0, 10, Row(0,
+		NewIcon(ShapeSearch, 14, Quiet), Stretch(Grow(Pad(-1, 0, 0, 0, bare))), Note(hint)))), e
+}
+
+// FocusGained is Fyne's.
+func (e *SearchEntry) FocusGained() {
+	e.ground.width = 2
+	e.ground.SetColors(Surface, Accent)
+	e.Entry.FocusGained()
+}
+
+// FocusLost is Fyne's.
+func (e *SearchEntry) FocusLost() {
+	e.ground.width = 1
+	e.ground.SetColors(Surface, InputEdge)
+	e.Entry.FocusLost()
 }
 
 const fieldPadding float32 = 11
 
-// fieldTheme is the theme around, with other space inside entries.
-type fieldTheme struct{ padding float32 }
+// fieldTheme is the program's theme with other space inside entries.
+type fieldTheme struct {
+	padding float32
+	bare    bool // no border and no ground: both are drawn around the entry
+}
 
 func (f fieldTheme) Color(n fyne.ThemeColorName, v fyne.ThemeVariant) color.Color {
-	return fyne.CurrentApp().Settings().Theme().Color(n, v)
-}
-func (f fieldTheme) Font(s fyne.TextStyle) fyne.Resource     { return fyne.CurrentApp().Settings().Theme().Font(s) }
-func (f fieldTheme) Icon(n fyne.ThemeIconName) fyne.Resource { return fyne.CurrentApp().Settings().Theme().Icon(n) }
-func (f fieldTheme) Size(n fyne.ThemeSizeName) float32 {
-	if n == theme.SizeNameInnerPadding {
-		return f.padding
+	if f.bare && n == theme.ColorNameInputBackground {
+		return color.Transparent
 	}
-	return fyne.CurrentApp().Settings().Theme().Size(n)
+	return outer().Color(n, v)
 }
+func (f fieldTheme) Font(s fyne.TextStyle) fyne.Resource     { return outer().Font(s) }
+func (f fieldTheme) Icon(n fyne.ThemeIconName) fyne.Resource { return outer().Icon(n) }
+func (f fieldTheme) Size(n fyne.ThemeSizeName) float32 {
+	switch {
+	case n == theme.SizeNameInnerPadding:
+		return f.padding
+	case n == theme.SizeNameInputBorder && f.bare:
+		return 0
+	}
+	return outer().Size(n)
+}
+
+// outer is the program's theme; theme.Current would be fieldTheme itself while
+// the entry is drawn.
+func outer() fyne.Theme { return fyne.CurrentApp().Settings().Theme() }
 
 // Option is one choice of a Select.
 type Option struct {

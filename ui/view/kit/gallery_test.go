@@ -26,6 +26,8 @@ var gallery = []struct {
 	{"states", 640, galleryStates},
 	{"fields", 640, galleryFields},
 	{"choices", 640, galleryChoices},
+	{"code", 640, galleryCode},
+	{"list", 480, galleryList},
 }
 
 func TestGallery(t *testing.T) {
@@ -137,7 +139,7 @@ func writePNG(t *testing.T, path string, img image.Image) {
 func galleryText() fyne.CanvasObject {
 	return Col(8,
 		Row(10, Title("Missions"), Strong("strong 16"), Body("body 14"), Small("small 12"), Note("note 12"), Small("mono", Mono), Small("bold", Bold), Small("italic", Italic)),
-		Row(8, Shrink(Body("A title that is much too long for the place that it has in this row", Bold).CutEnd()), Note("after"), Spring(), Note("right")),
+		Row(8, Shrink(Body("A title that is much too long for the place that it has in this row, in any language", Bold).CutEnd()), Note("after"), Spring(), Note("right")),
 		Row(8, Fix(180, Small("northwind/billing-platform-monorepo", Mono).CutMiddle()), Fix(80, Small("+84", Mono).Right()), Fix(80, Small("middle").Middle())),
 		Wrapped("I'll start with the lexer. The tests describe the token kinds, so I read those first and keep the public names unchanged; byte offsets stay as they are."),
 		AtMost(240, NewParagraph("Port the TypeScript parser to Go, file by file. Keep the public names and the error positions.\n\nLeave the command line alone.", SizeSmall, Quiet)),
@@ -179,7 +181,8 @@ func galleryStates() fyne.CanvasObject {
 			Fix(136, Col(0, Fix(21, Row(0, Small("41 min left"), Spring(), Note("15:46"))), Fix(18, NewTimeBar(left, s.Color())))))))
 	}
 	return Col(12,
-		Row(6, badges...),
+		Row(6, badges[:4]...),
+		Row(6, badges[4:]...),
 		Row(6, icons...),
 		Row(8, Pill(Note("3"), Selected), Pill(Small("42"), AccentTint), Fix(200, NewTimeBar(.2, Waiting)), Fix(80, NewTimeBar(.86, Accent).NoTrack()), Fix(60, NewTimeBar(0, Accent))),
 		TintedRows(WaitingTint, WaitingLine, 40, row(NeedsYou, "Port parser to Go", .2), row(NeedsYou, "Split the settings page", .41)),
@@ -195,8 +198,7 @@ func galleryFields() fyne.CanvasObject {
 	scope.SetText("Split the settings page into Profile, Notifications and Billing, each with its own route. Keep every form's behaviour and its tests.")
 	hint := widget.NewEntry()
 	hint.SetPlaceHolder("Steer at the next turn")
-	filter := widget.NewEntry()
-	filter.SetPlaceHolder("Filter")
+	filter, _ := NewSearch("Filter", "Ctrl F", nil)
 	focused := NewSelect("Model", []Option{{Label: "sonnet"}}, 0, nil).Small()
 	focused.FocusGained()
 	slider := NewSlider(15, 240, 15, []Tick{{15, "15 min"}, {60, "1 h"}, {120, "2 h"}, {180, "3 h"}, {240, "4 h"}}, nil)
@@ -206,7 +208,7 @@ func galleryFields() fyne.CanvasObject {
 	slider2.FocusGained()
 	return Col(12,
 		Row(8, Grow(NewSelect("", []Option{{"~/code/shop-web", "northwind/shop-web, main"}}, 0, nil).Icon(ShapeFolder).Mono()), NewButton(Plain, "Choose…", nil).Tall()),
-		Row(8, Fix(200, focused), Fix(200, NewSelect("Budget", []Option{{Label: "$5.00"}}, 0, nil).Small()), Fix(188, Search(filter, "Ctrl F"))),
+		Row(8, Fix(200, focused), Fix(200, NewSelect("Budget", []Option{{Label: "$5.00"}}, 0, nil).Small()), Fix(188, filter)),
 		Field(title, 0),
 		Field(scope, 104),
 		Row(8, Grow(Field(hint, 0)), NewButton(Plain, "Queue", nil).Icon(ShapeQueue).Tall()),
@@ -244,4 +246,38 @@ func galleryChoices() fyne.CanvasObject {
 		Col(0, Row(0, tabs, Spring()), HLine()),
 		Sized(208, 0, AtMost(208, Over(Side, Pad(12, 12, 12, 12, Col(2, nav, nav2, NewNavItem(ShapeSettings, "Settings", nil)))))),
 	)
+}
+
+func galleryCode() fyne.CanvasObject {
+	code := [][]Span{
+		{{Text: "go test ./... -run 'TestLexer|TestPosition' -count=1 \\"}},
+		{{Text: "  && rm -rf build"}, {Text: "\u00a0", Token: "NBSP"}, {Text: "cache"}, {Text: "\u200b", Token: "ZWSP"}, {Text: "/ \\"}},
+		{{Text: "  && echo \"ok "}, {Text: "\u202e", Token: "RLO"}, {Text: "txt.sh\" | tee result.txt"}, {Text: " ", Token: "SP"}, {Text: " ", Token: "SP"}},
+		{{Text: "curl --fail --silent --show-error --location https://example.org/a/very/long/path/that/goes/past/the/end --output build/archive.tar.gz"}},
+	}
+	diff := append(Lines(`--- a/db/migrations/0042_ledger_backfill.go
++++ b/db/migrations/0042_ledger_backfill.go
+@@ -18,5 +18,5 @@ func backfill(ctx context.Context, tx *sql.Tx) error
+ 	const batch = 500
+-	rows, err := tx.Query("SELECT id FROM invoice")
++	rows, err := tx.QueryContext(ctx, // with a context, so that the backfill can be stopped half way
+ 	if err != nil {
+-		return err`), []Span{{Text: "+\t\treturn fmt.Errorf(\"invoices"}, {Text: "\u00a0", Token: "NBSP"}, {Text: "to move: %w\", err)"}}, []Span{{Text: " \t}"}})
+	return Col(14,
+		CodeBlock(code),
+		Row(20, Row(6, Chip("NBSP", 14), Small("U+00A0", Mono), Note("space that does not break")), Row(6, Chip("SP", 14), Small("×2", Mono), Note("spaces at the end of the line"))),
+		Box(Surface, Line, 6, Pad(1, 1, 1, 1, Diff(ParseDiff(diff), 20))),
+	)
+}
+
+func galleryList() fyne.CanvasObject {
+	l := NewList(24, func(i int) fyne.CanvasObject {
+		if i%3 == 1 {
+			return Columns(8, Fix(44, Col(0, Sized(0, 24, Row(0, Note("14:52", Mono))))), Grow(Pad(2, 0, 2, 0, Wrapped("The lexer compiles. I want to run its tests before I go on to the parser, and then some more."))))
+		}
+		return Sized(0, 24, Row(8, Fix(44, Note("14:53", Mono)), NewIcon(ShapeRight, 12, Quiet), Small("Read", Bold), Shrink(Small("parser/lexer.ts", Mono).CutEnd()), Spring(), Note("0.1 s")))
+	})
+	l.Reset(100_000)
+	l.Follow()
+	return Sized(0, 200, l)
 }

@@ -103,7 +103,7 @@ func (r *paragraphRenderer) Layout(size fyne.Size) {
 			probe = "X"
 		}
 		t.Move(fyne.NewPos(0, float32(i)*p.lead+base-ascent(probe, p.size, p.style)))
-		t.Resize(fyne.NewSize(size.Width, p.lead))
+		t.Resize(fyne.NewSize(size.Width, t.MinSize().Height)) // painters centre a text that is given more
 		t.Refresh()
 	}
 	p.box.Resize(size)
