@@ -1,0 +1,201 @@
+package claude
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/reevehq/reeve/service/provider"
+)
+
+const (
+	versionWait     = 5 * time.Second
+	defaultEndpoint = "https://api.anthropic.com"
+	installFix      = "Install Claude Code (npm install -g @anthropic-ai/claude-code), then try again."
+)
+
+var versionText = regexp.MustCompile(`^\d+\.\d+\.\d+\S*`)
+
+// Probe implements provider.Provider. It runs the program only for its version
+// number, without a model and without the network.
+func (*Claude) Probe(ctx context.Context, env []string) provider.Probe {
+	get := lookup(env)
+	p := provider.Probe{Endpoint: strings.TrimSuffix(get(urlVar), "/")}
+	if p.Endpoint == defaultEndpoint {
+		p.Endpoint = ""
+	}
+	found := find(get("PATH"))
+	if found == "" {
+		p.Problem, p.Fix = "Claude Code is not installed: there is no claude in PATH.", installFix
+		return p
+	}
+	p.Found = true
+	native, err := resolve(found)
+	if err != nil {
+		p.Path, p.Problem, p.Fix = found, err.Error(), installFix
+		return p
+	}
+	p.Path = native
+	if p.Version, err = version(ctx, native, env); err != nil {
+		p.Problem, p.Fix = err.Error(), "Run "+native+" --version in a terminal to see why, or install Claude Code again."
+		return p
+	}
+	p.SignedIn = signedIn(get)
+	if p.SignedIn != nil && !*p.SignedIn {
+		p.Problem, p.Fix = "Claude Code is not signed in.", "Run claude, type /login and sign in, or pass on "+keyVar+"."
+	}
+	return p
+}
+
+// lookup reads an environment; the last value of a name counts.
+func lookup(env []string) func(string) string {
+	values := map[string]string{}
+	for _, kv := range env {
+		if k, v, ok := strings.Cut(kv, "="); ok {
+			values[k] = v
+		}
+	}
+	return func(k string) string { return values[k] }
+}
+
+// find returns the first claude in path, which is a PATH, or "". Relative
+// entries are passed over: they would mean something else in each folder.
+func find(path string) string {
+	names := []string{"claude"}
+	if runtime.GOOS == "windows" {
+		// npm's own entry is a script of the shell; the program lies beside it.
+		names = []string{"claude.exe", filepath.Join("node_modules", "@anthropic-ai", "claude-code", "bin", "claude.exe")}
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		for _, n := range names {
+			file := filepath.Join(dir, n)
+			st, err := os.Stat(file)
+			if err == nil && st.Mode().IsRegular() && (runtime.GOOS == "windows" || st.Mode()&0o111 != 0) {
+				return file
+			}
+		}
+	}
+	return ""
+}
+
+// resolve returns the program behind found. npm's package holds a launcher that
+// its install script replaces by the native program; where scripts are off, the
+// program is only in the package for the platform.
+func resolve(found string) (string, error) {
+	real, err := filepath.EvalSymlinks(found)
+	if err != nil {
+		return "", fmt.Errorf("Claude Code at %s can't be resolved: %w", found, err)
+	}
+	head := make([]byte, 4)
+	f, err := os.Open(real)
+	if err != nil {
+		return "", fmt.Errorf("Claude Code at %s can't be read: %w", real, err)
+	}
+	io.ReadFull(f, head)
+	f.Close()
+	if native(head) {
+		return real, nil
+	}
+	arch := map[string]string{"amd64": "x64", "arm64": "arm64"}[runtime.GOARCH]
+	system, exe := runtime.GOOS, "claude"
+	if system == "windows" {
+		system, exe = "win32", "claude.exe"
+	}
+	for dir := filepath.Dir(real); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		for _, scope := range []string{dir, filepath.Join(dir, "node_modules", "@anthropic-ai")} {
+			for _, libc := range []string{"", "-musl"} {
+				file := filepath.Join(scope, "claude-code-"+system+"-"+arch+libc, exe)
+				if st, err := os.Stat(file); err == nil && st.Mode().IsRegular() {
+					return file, nil
+				}
+			}
+		}
+	}
+	if bytes.HasPrefix(head, []byte("#!")) {
+		return real, nil // an older release, or the person's own wrapper
+	}
+	return "", fmt.Errorf("Claude Code at %s is only its launcher; the program for this system is missing", real)
+}
+
+// native reports whether a file that begins with head is a program of some
+// system (ELF, Mach-O, PE).
+func native(head []byte) bool {
+	for _, magic := range []string{"\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe", "MZ"} {
+		if bytes.HasPrefix(head, []byte(magic)) {
+			return true
+		}
+	}
+	return false
+}
+
+func version(ctx context.Context, path string, env []string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionWait)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, "--version")
+	cmd.Env = environment(provider.Spec{Env: env})
+	cmd.Dir = os.TempDir() // not a checkout, which could carry settings
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	v := versionText.FindString(strings.TrimSpace(string(out)))
+	switch {
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("Claude Code at %s did not tell its version within %d seconds", path, int(versionWait.Seconds()))
+	case err != nil:
+		return "", fmt.Errorf("Claude Code at %s does not run: %w", path, err)
+	case v == "":
+		return "", fmt.Errorf("the program at %s is not Claude Code: it does not tell its version", path)
+	}
+	return v, nil
+}
+
+// signedIn looks for a key or for a saved sign-in. It reads no secret into the
+// answer. On macOS the sign-in may be in the keychain, so that its absence from
+// the files says nothing.
+func signedIn(get func(string) string) *bool {
+	yes, no := true, false
+	for _, k := range []string{keyVar, "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"} {
+		if get(k) != "" {
+			return &yes
+		}
+	}
+	home := get("HOME")
+	if runtime.GOOS == "windows" {
+		home = get("USERPROFILE")
+	}
+	state, dir := filepath.Join(home, ".claude.json"), filepath.Join(home, ".claude")
+	if d := get("CLAUDE_CONFIG_DIR"); d != "" {
+		state, dir = filepath.Join(d, ".claude.json"), d
+	} else if home == "" {
+		return nil
+	}
+	if has(filepath.Join(dir, ".credentials.json"), "claudeAiOauth") || has(state, "oauthAccount") {
+		return &yes
+	}
+	if runtime.GOOS == "darwin" {
+		return nil
+	}
+	return &no
+}
+
+// has reports whether the JSON object in file has a value for key.
+func has(file, key string) bool {
+	text, ok := readText(file)
+	var fields map[string]json.RawMessage
+	if !ok || json.Unmarshal([]byte(text), &fields) != nil {
+		return false
+	}
+	v := fields[key]
+	return len(v) > 0 && string(v) != "null"
+}
