@@ -99,11 +99,11 @@ func TestATornRootFallsBackToTheOneBefore(t *testing.T) {
 // A bad page must give an error, and never end the program.
 func FuzzDamagedPages(f *testing.F) {
 	image := filled(f, filepath.Join(f.TempDir(), "reeve.db"))
-	for i := 0; i < len(image); i += 997 {
+	for i := 0; i < len(image); i += 4999 {
 		f.Add(uint32(i), []byte{0xff, 0xff})
 	}
-	for i := range 24 {
-		for _, at := range []int{0, 8, 10, 12, 16, 20, 24, 28} {
+	for i := range 12 {
+		for _, at := range []int{0, 8, 10, 12, 16, 20, 24} {
 			f.Add(uint32(i*os.Getpagesize()+at), []byte{0xff, 0x7f, 0, 0xff})
 		}
 	}

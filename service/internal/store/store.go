@@ -96,6 +96,9 @@ type DB struct {
 
 	wake chan struct{} // holds one token when the queue changed or DB closes
 	done chan struct{} // closed when the committer has ended
+
+	closeOnce sync.Once
+	closeErr  error
 }
 
 // Open opens the database at path, or creates it (mode 0600, complete before it
@@ -225,23 +228,20 @@ func protect(fn func(*Tx) error, tx *Tx) (err error) {
 }
 
 // Close lets the writes that already wait finish, ends the committer, waits for
-// open views and closes the file. Later calls return ErrClosed. It must not be
+// open views and closes the file. Other calls return ErrClosed from then on. It must not be
 // called from inside Update or View.
 func (db *DB) Close() error {
-	db.mu.Lock()
-	if db.closed {
+	db.closeOnce.Do(func() {
+		db.mu.Lock()
+		db.closed = true
 		db.mu.Unlock()
+		db.wakeUp()
 		<-db.done
-		return nil
-	}
-	db.closed = true
-	db.mu.Unlock()
-	db.wakeUp()
-	<-db.done
-	if err := db.bolt.Close(); err != nil {
-		return fmt.Errorf("store: close %s: %w", db.path, err)
-	}
-	return nil
+		if err := db.bolt.Close(); err != nil {
+			db.closeErr = fmt.Errorf("store: close %s: %w", db.path, err)
+		}
+	})
+	return db.closeErr
 }
 
 // Fenced returns a channel that is closed when the DB may not write any more.

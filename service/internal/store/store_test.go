@@ -303,7 +303,7 @@ func TestNewerGenerationFences(t *testing.T) {
 	_, err = f.WriteAt(image, 0)
 	must(t, errors.Join(err, f.Close()))
 
-	if err := db.Update(ctx, put("k", "v")); !errors.Is(err, store.ErrFenced) {
+	if err := db.Update(ctx, put("k", "v")); !errors.Is(err, store.ErrFenced) || !strings.Contains(err.Error(), "generation 2 is journaled") {
 		t.Fatalf("got %v", err)
 	}
 	<-db.Fenced()
