@@ -1,0 +1,239 @@
+package approvals_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/reevehq/reeve/app/approval"
+	"github.com/reevehq/reeve/service/internal/approvals"
+	"github.com/reevehq/reeve/service/internal/store"
+)
+
+func open(t *testing.T) *store.DB {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "reeve.db")
+	db, err := store.Open(path, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := store.CheckFile(path); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func update(t testing.TB, db *store.DB, fn func(tx *store.Tx) error) error {
+	t.Helper()
+	return db.Update(context.Background(), fn)
+}
+
+func ask(id, mission string) approvals.Record {
+	return approvals.Record{ID: id, Kind: approval.ToolCall, Mission: mission, Subject: []byte(`{}`), Digest: "d-" + id, CreatedAt: time.Unix(1, 0)}
+}
+
+func yes() approvals.Answer {
+	return approvals.Answer{Answer: approval.Answer{Allow: true}, Who: approvals.Who{Via: "program", Program: "reeve"}}
+}
+
+func TestDecide(t *testing.T) {
+	db := open(t)
+	if err := update(t, db, func(tx *store.Tx) error { return approvals.Ask(tx, ask("p-1", "m-1")) }); err != nil {
+		t.Fatal(err)
+	}
+	decide := func(id, digest string) (r approvals.Record, err error) {
+		err = update(t, db, func(tx *store.Tx) (err error) { r, err = approvals.Decide(tx, id, digest, yes()); return err })
+		return r, err
+	}
+	if _, err := decide("p-9", "x"); !errors.Is(err, approvals.ErrNotFound) {
+		t.Errorf("unknown: %v", err)
+	}
+	if _, err := decide("p-1", "d-p-2"); !errors.Is(err, approvals.ErrMismatch) {
+		t.Errorf("another digest: %v", err)
+	}
+	if _, err := decide("p-1", ""); !errors.Is(err, approvals.ErrMismatch) {
+		t.Errorf("no digest: %v", err)
+	}
+	if r, err := decide("p-1", "d-p-1"); err != nil || r.State != approval.Allowed {
+		t.Errorf("right: %+v, %v", r, err)
+	}
+	if r, err := decide("p-1", "d-p-1"); !errors.Is(err, approvals.ErrAnswered) || r.Answer.Who.Program != "reeve" {
+		t.Errorf("twice: %+v, %v", r, err)
+	}
+}
+
+// TestExpiredIsNotDenied is case 18: nobody answered, so nobody denied.
+func TestExpiredIsNotDenied(t *testing.T) {
+	db := open(t)
+	var closed []approvals.Record
+	err := update(t, db, func(tx *store.Tx) (err error) {
+		if err := approvals.Ask(tx, ask("p-1", "m-1")); err != nil {
+			return err
+		}
+		if err := approvals.Ask(tx, ask("p-2", "m-2")); err != nil {
+			return err
+		}
+		closed, err = approvals.CloseAll(tx, "m-1", approval.Expired, "deadline", time.Unix(9, 0))
+		return err
+	})
+	if err != nil || len(closed) != 1 || closed[0].State != approval.Expired || closed[0].Answer.Who.Via != "deadline" {
+		t.Fatalf("%+v, %v", closed, err)
+	}
+	err = update(t, db, func(tx *store.Tx) error { _, err := approvals.Decide(tx, "p-1", "d-p-1", yes()); return err })
+	if !errors.Is(err, approvals.ErrStale) {
+		t.Errorf("answering what has expired: %v", err)
+	}
+	if err := db.View(func(tx *store.Tx) error {
+		left, err := approvals.Pending(tx, "")
+		if len(left) != 1 || left[0].ID != "p-2" {
+			t.Errorf("still pending: %+v", left)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAskedTwiceIsOne(t *testing.T) {
+	db := open(t)
+	err := update(t, db, func(tx *store.Tx) error {
+		if err := approvals.Ask(tx, ask("p-1", "m-1")); err != nil {
+			return err
+		}
+		if _, err := approvals.Decide(tx, "p-1", "d-p-1", yes()); err != nil {
+			return err
+		}
+		return approvals.Ask(tx, ask("p-1", "m-1")) // the log was read again
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.View(func(tx *store.Tx) error {
+		r, _, err := approvals.Get(tx, "p-1")
+		if r.State != approval.Allowed {
+			t.Errorf("asking again undid the answer: %+v", r)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFull(t *testing.T) {
+	db := open(t)
+	err := update(t, db, func(tx *store.Tx) error {
+		for i := range approvals.MaxPending {
+			if err := approvals.Ask(tx, ask(fmt.Sprintf("p-%05d", i), "m-1")); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = update(t, db, func(tx *store.Tx) error { return approvals.Ask(tx, ask("p-one-more", "m-1")) })
+	if !errors.Is(err, approvals.ErrFull) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+// TestQueueModel: whatever happens in which order, an approval is settled at
+// most once, the first settlement stands, and what is pending is exactly what
+// was asked and not settled.
+func TestQueueModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		path := filepath.Join(t.TempDir(), "reeve.db")
+		db, err := store.Open(path, store.Options{})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer db.Close()
+		ids := []string{"p-1", "p-2", "p-3"}
+		model := map[string]approval.State{}
+		for range rapid.IntRange(1, 20).Draw(rt, "steps") {
+			id := rapid.SampledFrom(ids).Draw(rt, "id")
+			before := model[id]
+			var err error
+			switch rapid.SampledFrom([]string{"ask", "allow", "wrong", "withdraw", "rule", "gone"}).Draw(rt, "op") {
+			case "ask":
+				err = update(t, db, func(tx *store.Tx) error { return approvals.Ask(tx, ask(id, "m-1")) })
+				if before == "" {
+					model[id] = approval.Pending
+				}
+			case "allow":
+				err = update(t, db, func(tx *store.Tx) error { _, err := approvals.Decide(tx, id, "d-"+id, yes()); return err })
+				if (err == nil) != (before == approval.Pending) {
+					rt.Fatalf("answering %q: %v", before, err)
+				}
+				if err == nil {
+					model[id] = approval.Allowed
+				}
+				err = nil
+			case "wrong":
+				err = update(t, db, func(tx *store.Tx) error { _, err := approvals.Decide(tx, id, "d-other", yes()); return err })
+				if err == nil {
+					rt.Fatalf("a wrong digest was taken for %q", before)
+				}
+				err = nil
+			case "withdraw":
+				err = update(t, db, func(tx *store.Tx) error {
+					_, _, err := approvals.Close(tx, id, approval.Withdrawn, "turn", time.Unix(2, 0))
+					return err
+				})
+				if before == approval.Pending {
+					model[id] = approval.Withdrawn
+				}
+			case "rule":
+				err = update(t, db, func(tx *store.Tx) error {
+					_, err := approvals.Rule(tx, ask(id, "m-1"), "reads", time.Unix(2, 0))
+					return err
+				})
+				if before == "" {
+					model[id] = approval.Allowed
+				}
+			case "gone":
+				err = update(t, db, func(tx *store.Tx) error { _, err := approvals.Delivered(tx, id, true); return err })
+				if before == approval.Allowed {
+					model[id] = approval.Stale
+				}
+			}
+			if err != nil {
+				rt.Fatal(err)
+			}
+			want := 0
+			for _, st := range model {
+				if st == approval.Pending {
+					want++
+				}
+			}
+			if err := db.View(func(tx *store.Tx) error {
+				got, err := approvals.Pending(tx, "")
+				if len(got) != want {
+					rt.Fatalf("%d pending, want %d of %v", len(got), want, model)
+				}
+				for id, st := range model {
+					if r, _, _ := approvals.Get(tx, id); r.State != st {
+						rt.Fatalf("%s is %s, want %s", id, r.State, st)
+					}
+				}
+				return err
+			}); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		if err := db.Check(); err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
