@@ -287,10 +287,17 @@ func (w *worker) input(now mission.Instant) mission.ScheduleInput {
 	in := mission.ScheduleInput{
 		Now: now, Deadline: r.Deadline, Project: mission.ProjectStarted, ContactKnown: true,
 		SteeringQueued: r.queued(), First: len(r.Turns) == 0, Last: r.Last, LastEnded: r.LastEnded,
-		Failures: r.Failures, TurnsUsed: len(r.Turns), TokensUsed: r.Usage.Tokens(), Budget: r.Terms.Budget, Quiet: w.quiet,
+		Failures: r.Failures, TurnsUsed: len(r.Turns), Budget: r.Terms.Budget, Quiet: w.quiet,
 	}
-	if r.Usage.CostUSD != nil {
-		in.CostUsed = *r.Usage.CostUSD
+	// A turn whose usage is unknown must not hide what the others used.
+	for _, t := range r.Turns {
+		if t.Outcome == nil {
+			continue
+		}
+		in.TokensUsed += t.Outcome.Usage.Tokens()
+		if c := t.Outcome.Usage.CostUSD; c != nil {
+			in.CostUsed += *c
+		}
 	}
 	return in
 }
