@@ -117,6 +117,14 @@ func NewApproval(a wire.Approval, home string, now time.Time) Approval {
 	return v
 }
 
+// SubjectBlob returns where the subject of an approval is to be read when it was
+// too large for its message.
+func SubjectBlob(a wire.Approval) (wire.BlobRef, bool) {
+	var ref wire.BlobRef
+	err := json.Unmarshal(a.Subject, &ref)
+	return ref, err == nil && ref.Blob != ""
+}
+
 // verify computes the digest again: nobody should allow what they were not
 // shown, even if the service was fooled.
 func verify(a wire.Approval, sub approval.Subject) string {

@@ -56,10 +56,16 @@ func TestThemeSwitchesAtRunTime(t *testing.T) {
 	}
 }
 
-func show(t *testing.T, mode Mode, width float32, build func() fyne.CanvasObject) fyne.Window {
+// start begins an app without a display, in a theme.
+func start(t *testing.T, th Theme) {
 	t.Helper()
 	test.NewTempApp(t)
-	test.ApplyTheme(t, Theme{Mode: mode})
+	test.ApplyTheme(t, th)
+}
+
+func show(t *testing.T, mode Mode, width float32, build func() fyne.CanvasObject) fyne.Window {
+	t.Helper()
+	start(t, Theme{Mode: mode})
 	o := Pad(16, 16, 16, 16, build())
 	w := test.NewTempWindow(t, Over(Ground, o))
 	w.SetPadded(false)

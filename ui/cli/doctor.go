@@ -1,0 +1,229 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/reevehq/reeve/ipc/client"
+	"github.com/reevehq/reeve/ipc/sock"
+	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/model"
+)
+
+func (a *app) doctor() *cobra.Command {
+	return &cobra.Command{
+		Use: "doctor", Short: "Check everything and say what to do",
+		Long:    "Check the state directory, the socket, the service, the agents and the desktop session. It changes nothing. Exits with 1 when something is wrong.",
+		Example: "  reeve doctor\n  reeve doctor --json",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			r := wire.CheckResult{Checks: a.checks(c.Context())}
+			wrong := 0
+			for _, ch := range r.Checks {
+				if !ch.OK {
+					wrong++
+				}
+			}
+			if a.json {
+				if err := a.printJSON(r); err != nil {
+					return err
+				}
+			} else {
+				a.printChecks(r.Checks)
+			}
+			if wrong > 0 {
+				return &Failure{Exit: ExitFailed, What: model.Count(wrong, "thing needs", "things need") + " to be mended; see above."}
+			}
+			return nil
+		},
+	}
+}
+
+func (a *app) printChecks(checks []wire.Check) {
+	for _, c := range checks {
+		mark := a.style.done("✓")
+		if !c.OK {
+			mark = a.style.wrong("✕")
+		}
+		fmt.Fprintf(a.Stdout, "%s %s  %s\n", mark, a.style.bold(fmt.Sprintf("%-18s", model.Clean(c.Name))), oneLine(c.Message))
+		if c.Fix != "" {
+			fmt.Fprintf(a.Stdout, "  %-18s  %s\n", "", a.style.quiet(oneLine(c.Fix)))
+		}
+	}
+}
+
+// checks are this program's own and, where it runs, the service's.
+func (a *app) checks(ctx context.Context) []wire.Check {
+	var out []wire.Check
+	add := func(name string, err error, fine, fix string) {
+		c := wire.Check{Name: name, OK: err == nil, Message: fine}
+		if err != nil {
+			c.Message, c.Fix = sentence(err.Error()), fix
+		}
+		out = append(out, c)
+	}
+	path, err := sock.Path(a.Getenv)
+	add("socket path", err, path, "Set HOME, or REEVE_STATE to an absolute path.")
+	if err != nil {
+		return out
+	}
+	_, err = exec.LookPath("git")
+	add("git", err, "Git was found.", "Install git and make sure that it is on your PATH.")
+	out = append(out, a.display())
+
+	r, err := call[wire.CheckResult](ctx, a, wire.MethodServiceCheck, nil)
+	switch {
+	case err == nil:
+		s, err := call[wire.Service](ctx, a, wire.MethodServiceStatus, nil)
+		add("service", err, fmt.Sprintf("Version %s runs with pid %d.", s.Version, s.PID), "Run `reeve service status`.")
+		if err == nil && s.Version != a.Version {
+			add("version", fmt.Errorf("the service is version %s, this program is %s", s.Version, a.Version), "",
+				"Restart the service: reeve service stop, then reeve service start.")
+		}
+		// Of two that look at the same thing, the service knows more.
+		for _, c := range r.Checks {
+			if c.Name != "git" {
+				out = append(out, c)
+			}
+		}
+		return out
+	case errors.Is(err, client.ErrNotRunning):
+		add("service", errors.New("the service is not running"), "", "Run `reeve service start`.")
+	default:
+		add("service", err, "", "Run `reeve service status`, and restart the service if it does not answer.")
+	}
+	dir, err := sock.StateDir(a.Getenv)
+	if err == nil {
+		err = privateDir(dir)
+	}
+	add("private state", err, dir+" belongs to you alone.", "Make it yours alone: chmod 700 "+dir)
+	return out
+}
+
+// privateDir reports what is wrong with a directory that only its owner may
+// use. One that does not exist yet is fine: the service makes it.
+func privateDir(dir string) error {
+	st, err := os.Lstat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !st.IsDir():
+		return fmt.Errorf("%s is not a directory", dir)
+	case runtime.GOOS != "windows" && st.Mode().Perm()&0o077 != 0:
+		return fmt.Errorf("%s can be used by others (mode %o)", dir, st.Mode().Perm())
+	}
+	return nil
+}
+
+// display tells what the desktop would find. Being without is no fault: the
+// command line does everything.
+func (a *app) display() wire.Check {
+	c := wire.Check{Name: "desktop session", OK: true, Message: "There is a display, so reeve-desktop can run."}
+	if runtime.GOOS != "linux" {
+		return c
+	}
+	switch {
+	case a.Getenv("DISPLAY") == "" && a.Getenv("WAYLAND_DISPLAY") == "":
+		c.Message = "There is no display here; use the command line."
+	case a.Getenv("DBUS_SESSION_BUS_ADDRESS") == "":
+		c.Message = "There is a display but no session bus, so there will be no tray icon and no notifications."
+		c.Fix = "Start the desktop from your desktop session, or set DBUS_SESSION_BUS_ADDRESS."
+	}
+	return c
+}
+
+func (a *app) providers() *cobra.Command {
+	return &cobra.Command{
+		Use: "providers", Short: "List the agents that were found",
+		Long:    "List the agents that Reeve can run, as they were found with the PATH of this terminal.",
+		Example: "  reeve providers\n  reeve providers --json",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			r, err := call[wire.ProviderListResult](c.Context(), a, wire.MethodProviderList, wire.ProviderListParams{Env: a.environment()})
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(r)
+			}
+			var rows [][]cell
+			for _, p := range r.Providers {
+				mark, state := cell{"✓", a.style.done}, "found"
+				switch {
+				case !p.Found:
+					mark, state = cell{"✕", a.style.quiet}, "not found"
+				case p.SignedIn != nil && *p.SignedIn:
+					state = "signed in"
+				case p.SignedIn != nil:
+					mark, state = cell{"✕", a.style.needs}, "not signed in"
+				case p.Problem != "":
+					mark, state = cell{"✕", a.style.needs}, "can't be used"
+				}
+				what := strings.TrimSpace(oneLine(p.Problem) + " " + oneLine(p.Fix))
+				if what == "" {
+					what = model.Path(p.Path, a.Getenv("HOME"))
+				}
+				rows = append(rows, []cell{mark, plain(oneLine(p.Name)), plain(oneLine(p.Title)), plain(oneLine(p.Version)), plain(state), {what, a.style.quiet}})
+			}
+			table(a.Stdout, "", rows)
+			return nil
+		},
+	}
+}
+
+func (a *app) audit() *cobra.Command {
+	c := &cobra.Command{
+		Use: "audit", Short: "Check the audit log",
+		Long:    "Every approval, answer, refusal and start is in an append-only log whose entries are chained by their hashes.",
+		Example: "  reeve audit verify",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(&cobra.Command{
+		Use: "verify", Short: "Check that nobody edited the audit log",
+		Long: `Check the whole chain of the audit log. Keep the head that it prints somewhere
+else: only a head from elsewhere shows an edit by a program that runs as you.`,
+		Example: "  reeve audit verify --json",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			r, err := call[wire.AuditVerifyResult](c.Context(), a, wire.MethodAuditVerify, nil)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				err = a.printJSON(r)
+			} else if r.OK {
+				fmt.Fprintf(a.Stdout, "%d entries, unbroken.\nHead %s\n", r.Entries, r.Head)
+			}
+			if err == nil && !r.OK {
+				return &Failure{Exit: ExitFailed, What: fmt.Sprintf("The audit log is broken at entry %d: %s.", r.BrokenAt, strings.TrimSuffix(model.Clean(r.Detail), ".")),
+					Next: "Somebody edited the database; compare it with a head that you kept elsewhere."}
+			}
+			return err
+		},
+	})
+	return c
+}
+
+func (a *app) version() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Example: "  reeve version --json", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if a.json {
+				return a.printJSON(map[string]string{"version": a.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
+			}
+			fmt.Fprintf(a.Stdout, "reeve %s (%s, %s/%s)\n", a.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return nil
+		},
+	}
+}
