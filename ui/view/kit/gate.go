@@ -3,50 +3,57 @@ package kit
 import "fyne.io/fyne/v2"
 
 // Gate keeps keys that were already down when a question appeared from
-// answering it: a key counts only if it went down while the gate was open. One
-// gate serves all buttons of a window, because the focus can move between a
-// key's way down and its way up.
+// answering it. A key counts when it went down and came up again while the gate
+// was open, and did not repeat between: where the keyboard repeats a key that
+// is held, a window that is new sees its first repeat as a press. One gate
+// serves all buttons of a window, because the focus can move in between.
 type Gate struct {
 	// Open tells whether keys count yet; nil means always.
 	Open func() bool
 	// OnEnter is what Enter does on each of the gate's buttons; nil: nothing.
 	OnEnter func()
 
-	down  map[fyne.KeyName]bool // true: went down while open, and not used yet
+	down map[fyne.KeyName]*keyPress
+}
+
+type keyPress struct {
+	at    *GatedButton
+	typed int
+	good  bool
 }
 
 // Reset makes every key that is down now one that does not count, as when the
 // window turns to the next question.
 func (g *Gate) Reset() {
-	for k := range g.down {
-		g.down[k] = false
+	for _, p := range g.down {
+		p.good = false
 	}
 }
 
-func (g *Gate) press(k fyne.KeyName) bool {
+func (g *Gate) press(b *GatedButton, k fyne.KeyName) {
 	if g.down == nil {
-		g.down = map[fyne.KeyName]bool{}
+		g.down = map[fyne.KeyName]*keyPress{}
 	}
-	if _, held := g.down[k]; held { // it never came up
-		return false
+	if g.down[k] == nil {
+		g.down[k] = &keyPress{at: b, good: g.Open == nil || g.Open()}
 	}
-	g.down[k] = g.Open == nil || g.Open()
-	return g.down[k]
 }
 
-func (g *Gate) release(k fyne.KeyName) { delete(g.down, k) }
-
-// take uses a press up, so that its repeats do nothing.
-func (g *Gate) take(k fyne.KeyName) bool {
-	ok := g.down[k]
-	if ok {
-		g.down[k] = false
+func (g *Gate) typed(k fyne.KeyName) {
+	if p := g.down[k]; p != nil {
+		p.typed++
+		p.good = p.good && p.typed == 1
 	}
-	return ok
+}
+
+func (g *Gate) release(b *GatedButton, k fyne.KeyName) bool {
+	p := g.down[k]
+	delete(g.down, k)
+	return p != nil && p.good && p.typed == 1 && p.at == b
 }
 
 // GatedButton is a Button whose keys pass a Gate. Space presses it, Enter does
-// what the gate says.
+// what the gate says, both when the key comes up.
 type GatedButton struct {
 	Button
 	gate *Gate
@@ -69,29 +76,28 @@ func NewGatedButton(g *Gate, kind Kind, label string, tapped func()) *GatedButto
 func (b *GatedButton) Wide(width float32) *GatedButton { b.least = width; return b }
 
 // KeyDown is Fyne's.
-func (b *GatedButton) KeyDown(e *fyne.KeyEvent) {
-	if b.gate.press(e.Name) {
-		b.Button.KeyDown(e)
-	}
-}
+func (b *GatedButton) KeyDown(e *fyne.KeyEvent) { b.gate.press(b, e.Name) }
 
 // KeyUp is Fyne's.
 func (b *GatedButton) KeyUp(e *fyne.KeyEvent) {
-	b.gate.release(e.Name)
-	b.Button.KeyUp(e)
+	if !b.gate.release(b, e.Name) {
+		return
+	}
+	switch e.Name {
+	case fyne.KeySpace:
+		b.activate()
+	case fyne.KeyReturn, fyne.KeyEnter:
+		if b.gate.OnEnter != nil {
+			b.gate.OnEnter()
+		}
+	}
 }
 
 // TypedKey is Fyne's.
 func (b *GatedButton) TypedKey(e *fyne.KeyEvent) {
 	switch e.Name {
-	case fyne.KeyReturn, fyne.KeyEnter:
-		if b.gate.take(e.Name) && b.gate.OnEnter != nil {
-			b.gate.OnEnter()
-		}
-	case fyne.KeySpace:
-		if b.gate.take(e.Name) {
-			b.Button.TypedKey(e)
-		}
+	case fyne.KeyReturn, fyne.KeyEnter, fyne.KeySpace:
+		b.gate.typed(e.Name)
 	default:
 		b.Button.TypedKey(e)
 	}
