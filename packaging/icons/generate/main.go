@@ -100,6 +100,9 @@ func raster(svg []byte, drawn, size int) (image.Image, error) {
 	}
 	off := float64(size-drawn) / 2
 	icon.SetTarget(off, off, float64(drawn), float64(drawn))
+	for i := range icon.SVGPaths { // the library scales outlines, not the width of strokes
+		icon.SVGPaths[i].LineWidth *= float64(drawn) / icon.ViewBox.W
+	}
 	img := image.NewNRGBA(image.Rect(0, 0, size, size))
 	rgba := image.NewRGBA(img.Bounds())
 	icon.Draw(rasterx.NewDasher(size, size, rasterx.NewScannerGV(size, size, rgba, rgba.Bounds())), 1)
