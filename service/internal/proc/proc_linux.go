@@ -139,16 +139,6 @@ func unifiedPath(file string) string {
 	return ""
 }
 
-// attemptIn finds the worker's mark in a NUL-separated environment.
-func attemptIn(env []byte) string {
-	for _, kv := range bytes.Split(env, []byte{0}) {
-		if v, ok := bytes.CutPrefix(kv, []byte(AttemptVar+"=")); ok && len(v) > 0 {
-			return string(v)
-		}
-	}
-	return ""
-}
-
 // handle opens a pidfd and proves that it stands for id. The check comes after
 // the opening: once open, the handle never passes to another process.
 func handle(id ID) (int, error) {

@@ -19,8 +19,8 @@ var ErrLeft = errors.New("processes are left that could not be ended")
 const rescan = 50 * time.Millisecond
 
 // Stop ends every member: an interrupt, a termination and a kill, at the times
-// of plan after this call, to every member found, again and again until two
-// looks in a row find none. It returns early once the tree is empty.
+// of plan after this call, to every member found, again and again until the
+// tree is proven to be empty, which it may be early.
 //
 // left names the members that still ran when ctx ended or when the system
 // refused to kill all that were left; the error then is ErrLeft and says why.
@@ -48,7 +48,7 @@ func (t *Tree) end(ctx context.Context, steps []step) ([]ID, error) {
 	at := -1 // the step that is current
 	sent := make(map[ID]int)
 	var refused error
-	for empty := 0; ; {
+	for {
 		for at+1 < len(steps) && time.Since(begin) >= steps[at+1].after {
 			at++
 		}
@@ -56,13 +56,9 @@ func (t *Tree) end(ctx context.Context, steps []step) ([]ID, error) {
 		if err != nil {
 			return nil, fmt.Errorf("stop the tree: %w", err)
 		}
-		if len(members) == 0 {
-			if empty++; empty == 2 {
-				return nil, nil
-			}
-			continue
+		if len(members) == 0 && t.empty() {
+			return nil, nil
 		}
-		empty = 0
 		if err := ctx.Err(); err != nil {
 			return members, fmt.Errorf("%w: %v: %w", ErrLeft, members, errors.Join(err, refused))
 		}
@@ -82,7 +78,7 @@ func (t *Tree) end(ctx context.Context, steps []step) ([]ID, error) {
 				refused = err
 			}
 		}
-		if killing && refusals == len(members) {
+		if killing && refusals > 0 && refusals == len(members) {
 			return members, fmt.Errorf("%w: %v: %w", ErrLeft, members, refused)
 		}
 
@@ -90,7 +86,9 @@ func (t *Tree) end(ctx context.Context, steps []step) ([]ID, error) {
 		if at+1 < len(steps) {
 			wait = min(wait, max(0, steps[at+1].after-time.Since(begin)))
 		}
-		waitAny(ctx, members, wait)
+		if len(members) > 0 { // else someone slipped through the look: look again
+			waitAny(ctx, members, wait)
+		}
 	}
 }
 

@@ -18,11 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	sigInterrupt = syscall.SIGINT
-	sigTerm      = syscall.SIGTERM
-)
-
 // Tree is everything that one process started, however far it went: children
 // in sessions of their own and orphans included. On Linux the process becomes
 // the reaper of its descendants, and where a cgroup can be made the programs
@@ -42,7 +37,7 @@ type Tree struct {
 
 // NewTreeWith is NewTree with options.
 func NewTreeWith(name string, opt Options) (*Tree, error) {
-	if name == "" || name != filepath.Base(name) || strings.ContainsAny(name, "\x00\n") {
+	if name == "" || name == "." || name == ".." || name != filepath.Base(name) || strings.ContainsAny(name, "\x00\n") {
 		return nil, fmt.Errorf("make a process tree: %q cannot be a file name", name)
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -64,7 +59,11 @@ func (t *Tree) makeGroup(name string) {
 		return
 	}
 	group := filepath.Join(dir, "reeve-"+name)
-	if err := os.Mkdir(group, 0o755); err != nil {
+	err = os.Mkdir(group, 0o755)
+	if errors.Is(err, fs.ErrExist) && removeGroup(group) == nil { // an empty one of a dead predecessor
+		err = os.Mkdir(group, 0o755)
+	}
+	if err != nil {
 		return
 	}
 	work := filepath.Join(group, "work")
@@ -218,12 +217,71 @@ func groupPIDs(dir string) ([]int, error) {
 	return pids, err
 }
 
-// killAll ends the cgroup in one step, forks under way included. Kernels
-// before 5.14 do not have the file; then the members are killed one by one.
-func (t *Tree) killAll() {
-	if t.group != "" {
-		_ = os.WriteFile(filepath.Join(t.group, "cgroup.kill"), []byte("1"), 0)
+// empty proves that no member is left. Everything that lives below a reaper
+// has a living ancestor among the reaper's own children, since orphans are
+// handed over in the same step in which their parent ends. And a wait that
+// asks only for stopped children fails with ECHILD exactly when none lives.
+func (t *Tree) empty() bool {
+	for {
+		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != unix.ECHILD {
+			return false
+		}
+		break
 	}
+	if t.group == "" {
+		return true
+	}
+	b, err := os.ReadFile(filepath.Join(t.group, "cgroup.events"))
+	return err != nil || !strings.Contains(string(b), "populated 1")
+}
+
+// killAll ends the cgroup in one step, forks under way included. Kernels
+// before 5.14 do not have the file. Otherwise it goes for the own children
+// many times: a look at all of /proc is too slow for processes that only start
+// a successor and end.
+func (t *Tree) killAll() {
+	if t.group != "" && os.WriteFile(filepath.Join(t.group, "cgroup.kill"), []byte("1"), 0) == nil {
+		return
+	}
+	for range 100 {
+		if t.empty() {
+			return
+		}
+		for _, pid := range ownChildren() {
+			if info, err := look(pid); err == nil && info.PPID == os.Getpid() && !info.zombie {
+				_ = info.ID.Signal(os.Kill)
+			}
+		}
+	}
+}
+
+// ownChildren lists the children of this process, zombies included. A child
+// can be missing when another one ends meanwhile.
+func ownChildren() []int {
+	var pids []int
+	files, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, name := range files {
+		b, _ := os.ReadFile(name)
+		for _, f := range strings.Fields(string(b)) {
+			if pid, err := strconv.Atoi(f); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	if len(files) > 0 {
+		return pids
+	}
+	all, _ := everyone() // a kernel built without these files
+	for _, p := range all {
+		if p.PPID == os.Getpid() {
+			pids = append(pids, p.PID)
+		}
+	}
+	return pids
 }
 
 // waitAny returns when one of ids ends, when d has passed, or with ctx.
@@ -276,24 +334,19 @@ func (t *Tree) reapUntilClosed() {
 func (t *Tree) reap() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all, err := everyone()
-	if err != nil {
-		return
+	for pid, start := range t.started {
+		info, err := look(pid)
+		if errors.Is(err, ErrGone) || err == nil && info.Start != start {
+			delete(t.started, pid) // waited for; its pid may come back as an orphan's
+		}
 	}
-	mine := make(map[int]bool)
-	for _, p := range all {
-		if p.PPID != os.Getpid() {
+	for _, pid := range ownChildren() {
+		info, err := look(pid)
+		if err != nil || !info.zombie || info.PPID != os.Getpid() {
 			continue
 		}
-		mine[p.PID] = true
-		if !p.zombie || t.started[p.PID] == p.Start {
-			continue
-		}
-		_, _ = unix.Wait4(p.PID, nil, unix.WNOHANG, nil)
-	}
-	for pid := range t.started {
-		if !mine[pid] { // waited for; its pid may come back as an orphan's
-			delete(t.started, pid)
+		if _, ours := t.started[pid]; !ours {
+			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 		}
 	}
 }
@@ -318,13 +371,4 @@ func (t *Tree) Close() error {
 		return fmt.Errorf("remove the control group %s (stop its members first): %w", t.group, err)
 	}
 	return nil
-}
-
-func askToEnd(id ID) error { return id.Signal(syscall.SIGTERM) }
-
-func exitCode(st *os.ProcessState) int {
-	if ws, ok := st.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return 128 + int(ws.Signal())
-	}
-	return st.ExitCode()
 }

@@ -1,0 +1,286 @@
+//go:build linux
+
+package proc
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// methods runs a test both ways. Where no cgroup can be made the first way is
+// left out, with the reason.
+func methods(t *testing.T, f func(t *testing.T, method string)) {
+	for _, m := range []string{"cgroup", "subreaper"} {
+		t.Run(m, func(t *testing.T) {
+			p := run(t, self("guard", m))
+			if got := p.answer().Method; got != m {
+				t.Skipf("no cgroup can be made here, the tree works by %q", got)
+			}
+			f(t, m)
+		})
+	}
+}
+
+func TestStopEndsWhatEscaped(t *testing.T) {
+	methods(t, func(t *testing.T, method string) {
+		p := run(t, self("guard", method))
+		p.answer()
+		p.ask("start wait")
+		p.ask("start orphan setsid orphan setsid wait stubborn listen")
+		p.ask("start orphan nohup wait stubborn listen")
+		pids, ports := p.ready(3)
+		m := p.ask("members")
+		for _, pid := range pids {
+			if !slices.ContainsFunc(m.Members, func(id ID) bool { return id.PID == pid }) {
+				t.Fatalf("members: %+v, want %v among them", m, pids)
+			}
+		}
+		if r := p.ask("stop 0 50 100"); r.Err != "" || len(r.Left) != 0 {
+			t.Fatalf("stop: %+v", r)
+		}
+		mustGone(t, pids)
+		for _, port := range ports {
+			if port != 0 {
+				if err := portFree(port); err != nil {
+					t.Errorf("port %d is still taken: %v", port, err)
+				}
+			}
+		}
+		if r := p.ask("close"); r.Err != "" {
+			t.Fatal(r.Err)
+		}
+	})
+}
+
+func TestStopIsGentleFirst(t *testing.T) {
+	// A plan whose later steps never come shows that the interrupt sufficed.
+	p := run(t, self("guard", "subreaper"))
+	p.answer()
+	p.ask("start wait")
+	p.ready(1)
+	if r := p.ask("stop 0 3600000 3600000"); r.Err != "" {
+		t.Fatal(r.Err)
+	}
+}
+
+func TestFiftyChildren(t *testing.T) {
+	methods(t, func(t *testing.T, method string) {
+		script := filepath.Join(t.TempDir(), "many")
+		writeScript(t, script, `for i in 1 2 3 4 5 6 7 8 9 10; do
+  for j in 1 2 3 4 5; do (trap '' INT TERM; sleep 1000 & sleep 1000) & done
+done
+trap '' INT TERM
+echo ready $$ 0
+wait`)
+		p := run(t, self("guard", method))
+		p.answer()
+		p.ask("start script " + script)
+		p.ready(1)
+		if m := p.ask("members"); len(m.Members) < 50 {
+			t.Fatalf("%d members, want at least 50", len(m.Members))
+		}
+		if r := p.ask("stop 0 10 20"); r.Err != "" {
+			t.Fatal(r.Err)
+		}
+		if m := p.ask("members"); len(m.Members) != 0 {
+			t.Fatalf("members after stop: %v", m.Members)
+		}
+	})
+}
+
+// A storm of processes, each of which starts its successors and ends, is the
+// hardest to catch: what was seen is gone before a signal reaches it.
+func TestForkStorm(t *testing.T) {
+	methods(t, func(t *testing.T, method string) {
+		script := filepath.Join(t.TempDir(), "comet")
+		writeScript(t, script, `trap '' INT TERM
+[ -n "$COMET" ] || echo ready $$ 0
+export COMET=1
+setsid "$0" &
+exit 0`)
+		p := run(t, self("guard", method))
+		p.answer()
+		for range 3 {
+			p.ask("start script " + script)
+			p.ready(1)
+		}
+		if r := p.ask("stop 0 10 20"); r.Err != "" {
+			t.Fatal(r.Err)
+		}
+		if m := p.ask("members"); len(m.Members) != 0 {
+			t.Fatalf("members after stop: %v", m.Members)
+		}
+		_ = p.in.Close()
+		p.silence() // nobody holds the pipe, so nobody escaped
+	})
+}
+
+func TestOrphansAreReaped(t *testing.T) {
+	p := run(t, self("guard", "subreaper"))
+	p.answer()
+	script := filepath.Join(t.TempDir(), "orphans")
+	writeScript(t, script, `for i in 1 2 3 4 5 6 7 8 9 10; do ( (exec true) & ) ; done; echo ready $$ 0; exec sleep 1000`)
+	p.ask("start script " + script)
+	p.ready(1)
+	if r := p.ask("kill"); r.Err != "" {
+		t.Fatal(r.Err)
+	}
+	if r := p.ask("close"); r.Err != "" { // reaps a last time
+		t.Fatal(r.Err)
+	}
+	if m := p.ask("members"); m.Zombies > 1 { // the script itself belongs to cmd.Wait
+		t.Fatalf("%d zombies are left", m.Zombies)
+	}
+}
+
+func TestOthersAreLeftAlone(t *testing.T) {
+	// Another agent: the same program, with the same arguments, not ours.
+	other := run(t, self("wait"))
+	t.Cleanup(func() { _ = other.cmd.Process.Kill() })
+	other.ready(1)
+	otherGuard := run(t, self("guard", "subreaper"))
+	otherGuard.answer()
+	otherGuard.ask("start wait")
+	pids, _ := otherGuard.ready(1)
+
+	p := run(t, self("guard", "subreaper"))
+	p.answer()
+	p.ask("start wait")
+	p.ready(1)
+	if m := p.ask("members"); len(m.Members) != 1 {
+		t.Fatalf("members: %v, want 1", m.Members)
+	}
+	if r := p.ask("kill"); r.Err != "" {
+		t.Fatal(r.Err)
+	}
+	for _, pid := range []int{other.cmd.Process.Pid, pids[0]} {
+		id, err := Identify(pid)
+		if err != nil || id.State() != Alive {
+			t.Fatalf("the other agent %d: %v, %v", pid, id.State(), err)
+		}
+	}
+}
+
+func TestGuardDiesKeeperCleans(t *testing.T) {
+	for _, method := range []string{"cgroup", "subreaper"} {
+		t.Run(method, func(t *testing.T) {
+			p := run(t, self("keeper", "guard", method, "kept"))
+			g := p.answer().Self
+			pids, ports := p.ready(2)
+			if err := g.Signal(syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			if code := p.line("kept"); code != "137" {
+				t.Errorf("the keeper returned %s, want 137", code)
+			}
+			p.silence()
+			mustGone(t, pids)
+			for _, port := range ports {
+				if err := portFree(port); err != nil {
+					t.Error(err)
+				}
+			}
+			cleanGroup(t, g)
+		})
+	}
+}
+
+func TestKeeperDiesGuardCleans(t *testing.T) {
+	for _, method := range []string{"cgroup", "subreaper"} {
+		t.Run(method, func(t *testing.T) {
+			p := run(t, self("keeper", "guard", method, "kept"))
+			g := p.answer().Self
+			pids, _ := p.ready(2)
+			if err := p.cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			p.silence()
+			mustGone(t, append(pids, g.PID))
+			cleanGroup(t, g)
+		})
+	}
+}
+
+// cleanGroup removes the cgroup of a guard that was killed.
+func cleanGroup(t *testing.T, g ID) {
+	t.Helper()
+	if dir, _, err := ownGroup(); err == nil {
+		if err := removeGroup(filepath.Join(dir, fmt.Sprintf("reeve-test-%d", g.PID))); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What the kernel does not let the guard end is named, and Kill returns.
+func TestRefusedByTheKernel(t *testing.T) {
+	if !isRoot(t) {
+		t.Skip("needs root, to make a program that becomes another user")
+	}
+	dir, err := os.MkdirTemp("", "proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	exe, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(dir, "prog")
+	if err := os.WriteFile(bin, exe, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for path, mode := range map[string]os.FileMode{dir: 0o755, bin: 0o755 | os.ModeSetuid} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := self("guard", "subreaper")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	cmd.Dir = "/"
+	// The guard runs a copy without the bit, its child the one with it.
+	plain := filepath.Join(dir, "plain")
+	if err := os.WriteFile(plain, exe, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Path, cmd.Args = plain, []string{plain}
+	script := filepath.Join(dir, "script")
+	writeScript(t, script, roleVar+`="wait root" exec `+bin)
+	p := run(t, cmd)
+	p.answer()
+	p.ask("start script " + script)
+	line := p.line("ready")
+	var pid int
+	_, _ = fmt.Sscan(line, &pid)
+	id, err := Identify(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := p.ask("kill")
+	if len(r.Left) != 1 || r.Left[0] != id || !strings.Contains(r.Err, "not permitted") {
+		t.Errorf("kill: %+v, want %v left and the reason", r, id)
+	}
+	if err := id.Signal(syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTreeRefusesBadNames(t *testing.T) {
+	for _, name := range []string{"", ".", "..", "a/b", "a\nb"} {
+		if tree, err := NewTreeWith(name, Options{NoCgroup: true}); err == nil {
+			_ = tree.Close()
+			t.Errorf("%q was taken for a name", name)
+		}
+	}
+}
+
+func writeScript(t *testing.T, path, body string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
