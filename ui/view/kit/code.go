@@ -3,6 +3,7 @@ package kit
 import (
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"fyne.io/fyne/v2"
 	"fyne.io/fyne/v2/canvas"
@@ -89,7 +90,7 @@ func (c *codeLine) wrapAt(width float32) [][]run {
 		x += w
 	}
 	next := func() { c.rows, x = append(c.rows, nil), 0 }
-	for _, r := range c.runs {
+	for _, r := range chunked(c.runs) {
 		w := c.measure(r.text, r.chip)
 		if r.chip {
 			if x > 0 && x+w > width {
@@ -117,6 +118,34 @@ func (c *codeLine) wrapAt(width float32) [][]run {
 		add(r, w)
 	}
 	return c.rows
+}
+
+// chunk is how many runes are measured at once. Breaking a line measures what is
+// left of it again and again, which would take for ever on a line of megabytes.
+const chunk = 256
+
+func chunked(runs []run) []run {
+	var out []run
+	for _, r := range runs {
+		for !r.chip && utf8.RuneCountInString(r.text) > chunk {
+			n := runeEnd(r.text, chunk)
+			out = append(out, run{text: r.text[:n], color: r.color})
+			r.text = r.text[n:]
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// runeEnd is the length in bytes of the first n runes of s.
+func runeEnd(s string, n int) int {
+	for i := range s {
+		if n == 0 {
+			return i
+		}
+		n--
+	}
+	return len(s)
 }
 
 func (c *codeLine) heightFor(width float32) float32 { return float32(len(c.wrapAt(width))) * c.lead }

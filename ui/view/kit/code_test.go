@@ -174,6 +174,26 @@ func TestCodeLineWraps(t *testing.T) {
 	}
 }
 
+// A line of a megabyte, as agents may well send, must not hold up the window. The
+// work is counted by what is measured.
+func TestLongLinesTakeLinearWork(t *testing.T) {
+	for name, text := range map[string]string{
+		"letters": strings.Repeat("x", 200_000),
+		"quotes":  strings.Repeat(`'\\`, 100_000),
+	} {
+		for _, r := range chunked(highlight([]Span{{Text: text}})) {
+			if n := len([]rune(r.text)); n > chunk {
+				t.Fatalf("%s: %d runes in a run", name, n)
+			}
+		}
+		measured := 0
+		wrap(text, 80, func(s string) float32 { measured += len(s); return float32(len(s)) })
+		if measured > 40*len(text) {
+			t.Errorf("%s: wrapping %d bytes measured %d", name, len(text), measured)
+		}
+	}
+}
+
 func FuzzParseDiff(f *testing.F) {
 	f.Add("--- a\n+++ b\n@@ -1,2 +1 @@ f\n a\n-b\n")
 	f.Add("@@ -0,0 +1,9999999999 @@\n+a\n\n@@")

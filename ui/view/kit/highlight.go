@@ -26,6 +26,10 @@ var keywords = func() map[string]bool {
 // itself would have become a token before.
 const hidden = '\uE000'
 
+// longLine is the length from which lines stay in one colour: they are data
+// rather than code, and looking for the ends of their strings could take long.
+const longLine = 2000
+
 // highlight colours a line of code: keywords, strings, numbers and comments, as
 // far as one line tells. Tokens become chips.
 func highlight(spans []Span) []run {
@@ -52,12 +56,16 @@ func highlight(spans []Span) []run {
 				n++
 			}
 			if last := len(out) - 1; last >= 0 && !out[last].chip && out[last].color == c {
-				out[last].text += string(rs[:n])
+				out[last].text += string(rs[:n]) // lines are short here: see longLine
 			} else {
 				out = append(out, run{text: string(rs[:n]), color: c})
 			}
 			rs = rs[n:]
 		}
+	}
+	if len(text) > longLine {
+		add(text, Ink)
+		return out
 	}
 	for i := 0; i < len(text); {
 		n, c := lexeme(text, i)

@@ -187,18 +187,16 @@ func fits(s string, width float32, measure func(string) float32) int {
 }
 
 // pieces splits a word where a line may break without a space: after each
-// ideograph or kana.
+// ideograph or kana, and at least every chunk runes.
 func pieces(word string) []string {
-	if latin(word) {
-		return []string{word}
-	}
 	var out []string
-	start := 0
+	start, n := 0, 0
 	for i, r := range word {
-		if i > start && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) {
+		if i > start && (n >= chunk || unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana)) {
 			out = append(out, word[start:i])
-			start = i
+			start, n = i, 0
 		}
+		n++
 	}
 	return append(out, word[start:])
 }
