@@ -1,0 +1,14 @@
+//go:build !testhooks
+
+package main
+
+import (
+	"github.com/reevehq/reeve/app/mission"
+	"github.com/reevehq/reeve/service"
+)
+
+// now reads the machine's clocks.
+func now() mission.Instant { return service.Now() }
+
+// passOn are variables of this program that its guards get as well.
+func passOn() []string { return nil }
