@@ -38,6 +38,7 @@ const (
 	DoOpen         Do = "open"
 	DoStartService Do = "start-service"
 	DoStopService  Do = "stop-service"
+	DoRestart      Do = "restart-service"
 	DoQuit         Do = "quit"
 )
 
@@ -134,6 +135,7 @@ func (s *State) Tray(now time.Time) Tray {
 		MenuItem{Label: "Service", Items: []MenuItem{
 			{Label: "Start", Do: DoStartService, Disabled: link != NoService},
 			{Label: "Stop", Do: DoStopService, Disabled: link != Running},
+			{Label: "Restart", Do: DoRestart, Disabled: link != Running},
 		}},
 		MenuItem{},
 		MenuItem{Label: "Quit desktop (the service goes on)", Do: DoQuit})

@@ -1,0 +1,174 @@
+package view
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"fyne.io/fyne/v2"
+	"github.com/godbus/dbus/v5"
+
+	"github.com/reevehq/reeve/ui/model"
+)
+
+// notifier tells the desktop. A notification never decides anything: its
+// button opens the dialog.
+type notifier interface {
+	send(model.Note)
+	// listen waits for clicks until ctx ends.
+	listen(ctx context.Context)
+	close()
+}
+
+// notifyDue sends what the model has ready, and comes back when it asks to.
+func (d *desk) notifyDue() {
+	note, ok, wait := d.notes.Next(d.now())
+	if ok && d.notifier != nil {
+		d.notifier.send(note)
+		_, _, wait = d.notes.Next(d.now())
+	}
+	if wait <= 0 || d.noteTimer {
+		return
+	}
+	d.noteTimer = true
+	d.background(func(ctx context.Context) {
+		t := time.NewTimer(wait)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			d.do(func() {
+				d.noteTimer = false
+				d.notifyDue()
+			})
+		case <-ctx.Done():
+		}
+	})
+}
+
+const (
+	noteName  = "org.freedesktop.Notifications"
+	notePath  = "/org/freedesktop/Notifications"
+	noteLimit = 2 * time.Second
+)
+
+// busNotifier speaks to the notification service on the session bus, and falls
+// back to Fyne's own notifications without it.
+type busNotifier struct {
+	d     *desk
+	conn  *dbus.Conn // nil: no session bus
+	queue chan model.Note
+
+	mu   sync.Mutex
+	open map[uint32]model.Note // what a click on each opens
+}
+
+func newNotifier(d *desk) notifier {
+	n := &busNotifier{d: d, queue: make(chan model.Note, 16), open: map[uint32]model.Note{}}
+	if !sessionBusTray {
+		return n
+	}
+	conn, err := dbus.ConnectSessionBus()
+	if err == nil {
+		n.conn = conn
+	}
+	return n
+}
+
+// send never waits: where notifications pile up, the oldest give way.
+func (n *busNotifier) send(note model.Note) {
+	for {
+		select {
+		case n.queue <- note:
+			return
+		default:
+		}
+		select {
+		case <-n.queue:
+		default:
+		}
+	}
+}
+
+func (n *busNotifier) listen(ctx context.Context) {
+	signals := make(chan *dbus.Signal, 32)
+	if n.conn != nil {
+		_ = n.conn.AddMatchSignalContext(ctx, dbus.WithMatchInterface(noteName), dbus.WithMatchObjectPath(notePath))
+		n.conn.Signal(signals)
+	}
+	for {
+		select {
+		case note := <-n.queue:
+			if !n.notify(ctx, note) {
+				n.d.do(func() { n.d.app.SendNotification(fyne.NewNotification(note.Title, note.Body)) })
+			}
+		case s, ok := <-signals:
+			if !ok {
+				signals = nil
+				continue
+			}
+			n.signal(s)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// notify returns false when the session has no notification service.
+func (n *busNotifier) notify(ctx context.Context, note model.Note) bool {
+	if n.conn == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, noteLimit)
+	defer cancel()
+	actions := []string{"default", "Open"}
+	if note.Do == model.DoReview {
+		actions = []string{"default", "Review", "review", "Review"}
+	}
+	hints := map[string]dbus.Variant{"desktop-entry": dbus.MakeVariant("reeve-desktop"), "urgency": dbus.MakeVariant(byte(1))}
+	expire := int32(-1)
+	if note.Urgent {
+		expire = 0 // until it is dismissed
+	}
+	var id uint32
+	err := n.conn.Object(noteName, notePath).CallWithContext(ctx, noteName+".Notify", 0,
+		"Reeve", uint32(0), "reeve", note.Title, escape(note.Body), actions, hints, expire).Store(&id)
+	if err != nil {
+		return false
+	}
+	n.mu.Lock()
+	n.open[id] = note
+	n.mu.Unlock()
+	return true
+}
+
+func (n *busNotifier) signal(s *dbus.Signal) {
+	if len(s.Body) < 2 {
+		return
+	}
+	id, ok := s.Body[0].(uint32)
+	if !ok {
+		return
+	}
+	n.mu.Lock()
+	note, ours := n.open[id]
+	if s.Name == noteName+".NotificationClosed" {
+		delete(n.open, id)
+	}
+	n.mu.Unlock()
+	if ours && s.Name == noteName+".ActionInvoked" {
+		n.d.do(func() { n.d.act(note.Do, note.ID) })
+	}
+}
+
+func (n *busNotifier) close() {
+	if n.conn != nil {
+		_ = n.conn.Close()
+	}
+}
+
+// escape keeps what an agent wrote from being read as the markup that
+// notification services know.
+func escape(s string) string { return markup.Replace(s) }
+
+var markup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
