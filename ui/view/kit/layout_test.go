@@ -144,6 +144,7 @@ func TestWrap(t *testing.T) {
 		{"line\n\nline", 9, "line||line"},
 		{"日本語の文字", 4, "日本語の|文字"},
 		{"", 5, ""},
+		{" aa", 2, "aa"},
 	} {
 		if got := strings.Join(wrap(c.text, c.width, measure), "|"); got != c.want {
 			t.Errorf("%q at %v: %q, want %q", c.text, c.width, got, c.want)

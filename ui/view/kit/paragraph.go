@@ -135,9 +135,11 @@ func wrap(text string, width float32, measure func(string) float32) []string {
 				if glue {
 					need += space
 				}
-				if used > 0 && used+need > width {
-					flush()
-					glue = false
+				if used+need > width {
+					glue = false // a space at a break shows nothing
+					if used > 0 {
+						flush()
+					}
 				}
 				if glue {
 					line.WriteByte(' ')
