@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -248,8 +249,11 @@ func (a *app) ask(ctx context.Context, ap wire.Approval, v model.Approval) (*wir
 		question = "Answer it?"
 	}
 	fmt.Fprintf(a.human(), "\n%s [y/N, Ctrl-D leaves it waiting] ", a.style.bold(question))
+	// A key that was pressed before the question was shown answers nothing.
+	if f, ok := a.Stdin.(*os.File); ok {
+		flush(f)
+	}
 	in := bufio.NewReader(a.Stdin)
-	a.FlushInput()
 	line, err := in.ReadString('\n')
 	if err != nil {
 		fmt.Fprintln(a.human())

@@ -45,12 +45,9 @@ type Env struct {
 	// InTerminal and OutTerminal tell whether a person types and reads.
 	InTerminal  func() bool
 	OutTerminal func() bool
-	// FlushInput drops what was typed before a question was shown, so that
-	// no earlier key answers it.
-	FlushInput func()
-	Version    string
-	Exe        string // this program, to start the service with
-	Now        func() time.Time
+	Version     string
+	Exe         string           // this program, to start the service with
+	Now         func() time.Time // nil: the machine's clock
 	// Variables are those that providers document, beyond the usual ones; a
 	// proposed mission takes their values along.
 	Variables []string
@@ -97,9 +94,6 @@ type app struct {
 func Main(ctx context.Context, env Env) int {
 	if env.Now == nil {
 		env.Now = time.Now
-	}
-	if env.FlushInput == nil {
-		env.FlushInput = func() {}
 	}
 	a := &app{Env: env}
 	root := a.root()

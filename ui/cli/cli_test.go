@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"os"
@@ -350,6 +351,21 @@ func TestWatchLive(t *testing.T) {
 	}
 	if strings.Contains(out, "日付") {
 		t.Errorf("another mission is shown:\n%s", out)
+	}
+}
+
+// Ctrl-C ends watching in good order.
+func TestWatchInterrupted(t *testing.T) {
+	w := newWorld(t, populated())
+	ctx, cancel := context.WithCancel(t.Context())
+	w.ctx, w.onOutput = ctx, func(text string) {
+		if strings.Contains(text, "日付") {
+			cancel()
+		}
+	}
+	out, _ := w.expect(ExitOK, "● working  日付を直す", "", "watch")
+	if strings.Contains(out, "Fix flaky test") {
+		t.Errorf("what had ended before is told as news:\n%s", out)
 	}
 }
 

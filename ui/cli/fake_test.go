@@ -268,6 +268,21 @@ type world struct {
 	stdin    string
 	fake     *fake
 	sample   func(string) error
+	ctx      context.Context
+	onOutput func(string) // hears of all that is printed
+}
+
+// listener is a buffer that tells what is written to it.
+type listener struct {
+	bytes.Buffer
+	heard func(string)
+}
+
+func (l *listener) Write(b []byte) (int, error) {
+	if l.heard != nil {
+		l.heard(string(b))
+	}
+	return l.Buffer.Write(b)
 }
 
 // newWorld makes a world with a service of which the test says what it knows.
@@ -315,7 +330,11 @@ func (w *world) getenv(name string) string { return w.vars[name] }
 // run runs one command and returns its exit code and what it printed.
 func (w *world) run(args ...string) (code int, stdout, stderr string) {
 	w.t.Helper()
-	var out, errs bytes.Buffer
+	var errs bytes.Buffer
+	out := listener{heard: w.onOutput}
+	if w.ctx == nil {
+		w.ctx = w.t.Context()
+	}
 	env := Env{Args: args, Stdin: strings.NewReader(w.stdin), Stdout: &out, Stderr: &errs, Getenv: w.getenv,
 		InTerminal: func() bool { return w.terminal }, OutTerminal: func() bool { return w.terminal },
 		Version: "1.0.0", Exe: w.exe, Now: func() time.Time { return at(15, 5) }, Variables: []string{"CLAUDE_CONFIG_DIR"},
@@ -327,7 +346,7 @@ func (w *world) run(args ...string) (code int, stdout, stderr string) {
 		DemoAgent: func(context.Context) int { return 0 },
 		Sample:    func(_ context.Context, dir string) error { return w.sample(dir) },
 	}
-	code = Main(w.t.Context(), env)
+	code = Main(w.ctx, env)
 	return code, out.String(), errs.String()
 }
 

@@ -92,7 +92,8 @@ type cell struct {
 
 func plain(text string) cell { return cell{text: text} }
 
-// table writes rows in columns. The last column is not padded.
+// table writes rows in columns. The last column is not padded, and an empty one
+// takes no room.
 func table(w io.Writer, indent string, rows [][]cell) {
 	var widths []int
 	for _, row := range rows {
@@ -112,7 +113,7 @@ func table(w io.Writer, indent string, rows [][]cell) {
 				text = c.paint(text)
 			}
 			b.WriteString(text)
-			if i < len(row)-1 {
+			if i < len(row)-1 && widths[i] > 0 {
 				b.WriteString(strings.Repeat(" ", widths[i]-columns(c.text)+2))
 			}
 		}
