@@ -151,8 +151,9 @@ func (c *Client) Turn(ctx context.Context, p wire.TurnParams) error {
 	return c.call(ctx, wire.GuardTurn, p, nil)
 }
 
-// Interrupt ends the turn in flight and returns when it has ended (about 4 s
-// at most). Without a turn it does nothing.
+// Interrupt ends the turn in flight and returns when it has ended: usually at
+// once, in 4 s when the provider does not react, in 15 s when what it left
+// resists. Without a turn it does nothing.
 func (c *Client) Interrupt(ctx context.Context, p wire.InterruptParams) error {
 	c.stamp(&p.Command)
 	return c.call(ctx, wire.GuardInterrupt, p, nil)

@@ -29,6 +29,16 @@ const (
 	causeLog       cause = "log"    // what happens can't be recorded any more
 )
 
+// Reasons of a session's end that the guard gives by itself.
+const (
+	reasonDeadline   = string(mission.EndDeadline)
+	reasonTerminated = "terminated"            // by a signal
+	reasonKeeper     = "keeper_lost"           // the keeper was killed
+	reasonNoStart    = "no_start"              // no guard.start came in time
+	reasonNoOwner    = "no_owner"              // no service came in time
+	reasonLog        = "private_state_failure" // the log can't be written
+)
+
 // Phases of a guard, for ClaimResult.
 const (
 	phaseNew      = "new"
@@ -47,7 +57,6 @@ type guard struct {
 	boot     wire.Bootstrap
 	deadline mission.Deadline
 	keeper   proc.ID
-	tree     *proc.Tree
 	logID    string
 	logger   *slog.Logger
 	ctx      context.Context // ends when the guard has ended
@@ -72,6 +81,7 @@ type guard struct {
 	commands    map[string]*command
 	order       []string // ids of commands, oldest first
 	launch      *wire.Launch
+	tree        *proc.Tree // replaced by renewTree
 	turn        *turn
 	talk        *conversation
 	providerPID int // of the last provider that was launched
@@ -155,7 +165,7 @@ func (g *guard) syncLocked() error {
 func (g *guard) logFailedLocked(err error) {
 	g.logErr = err
 	g.logger.Error("the session log can't be written; everything is ended", "error", err)
-	g.askToEndLocked(causeLog, "private_state_failure")
+	g.askToEndLocked(causeLog, reasonLog)
 }
 
 func (g *guard) noticeLocked(level, text string) {
@@ -187,7 +197,7 @@ func (g *guard) expiredLocked() bool {
 	if !g.deadline.Passed(g.o.Now()) {
 		return false
 	}
-	g.askToEndLocked(causeDeadline, string(mission.EndDeadline))
+	g.askToEndLocked(causeDeadline, reasonDeadline)
 	return true
 }
 
@@ -250,7 +260,7 @@ func (g *guard) end() {
 	g.talk = nil
 	g.mu.Unlock()
 	if talk != nil {
-		g.close(talk, politely)
+		g.close(talk, stopGrace)
 	}
 	ended, left := g.endTree(c)
 	if talk != nil {
@@ -271,9 +281,9 @@ func (g *guard) end() {
 // answer to a stop, or hangs up.
 func (g *guard) linger() {
 	g.mu.Lock()
-	owner := g.owner
+	owner, reason := g.owner, g.reason
 	g.mu.Unlock()
-	if owner == nil {
+	if owner == nil || reason == reasonTerminated || reason == reasonKeeper {
 		return
 	}
 	timeout := time.NewTimer(lingerFor)
@@ -313,9 +323,9 @@ func (g *guard) endTree(c cause) (ended int, left []string) {
 		within = min(within, g.deadline.Remaining(g.o.Now())+5*time.Second)
 	}
 	g.mu.Lock()
-	own := g.providerPID
+	own, tree := g.providerPID, g.tree
 	g.mu.Unlock()
-	members, err := g.tree.Members()
+	members, err := tree.Members()
 	if err != nil {
 		g.logger.Error("the process tree can't be read", "error", err)
 	}
@@ -325,11 +335,15 @@ func (g *guard) endTree(c cause) (ended int, left []string) {
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), within)
-	ids, err := g.stopOrKill(ctx, plan)
+	stop := tree.Kill
+	if plan != (proc.StopPlan{}) {
+		stop = func(ctx context.Context) ([]proc.ID, error) { return tree.Stop(ctx, plan) }
+	}
+	ids, err := stop(ctx)
 	cancel()
 	if err != nil && len(ids) > 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), killFor)
-		ids, err = g.tree.Kill(ctx)
+		ids, err = tree.Kill(ctx)
 		cancel()
 	}
 	if err != nil {
@@ -341,11 +355,10 @@ func (g *guard) endTree(c cause) (ended int, left []string) {
 	return max(ended-len(left), 0), left
 }
 
-func (g *guard) stopOrKill(ctx context.Context, plan proc.StopPlan) ([]proc.ID, error) {
-	if plan == (proc.StopPlan{}) {
-		return g.tree.Kill(ctx)
-	}
-	return g.tree.Stop(ctx, plan)
+func (g *guard) currentTree() *proc.Tree {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.tree
 }
 
 func describe(id proc.ID) string {

@@ -107,7 +107,18 @@ func keep(ctx context.Context, dir string, o Options) (int, error) {
 		return exitFailed, err
 	}
 	env := append(withoutVar(os.Environ(), keeperVar), keeperVar+"="+string(raw))
-	return proc.Keep(ctx, []string{exe, "guard", "--inner", dir}, env, dir)
+	code, err := proc.Keep(ctx, []string{exe, "guard", "--inner", dir}, env, dir)
+	if code != exitOK {
+		// A guard that was killed leaves its cgroup behind, empty by now. A new
+		// tree of the same name takes it over, and takes it away at its end.
+		var b wire.Bootstrap
+		if readJSON(filepath.Join(dir, bootstrapFile), &b) == nil {
+			if tree, err := proc.NewTree(b.Attempt); err == nil {
+				_ = tree.Close()
+			}
+		}
+	}
+	return code, err
 }
 
 func withoutVar(env []string, name string) []string {
@@ -143,7 +154,7 @@ func run(ctx context.Context, dir string, o Options) (code int, err error) {
 	if g.tree, err = proc.NewTree(g.boot.Attempt); err != nil {
 		return exitFailed, err
 	}
-	defer func() { err = errors.Join(err, g.tree.Close()) }()
+	defer func() { err = errors.Join(err, g.currentTree().Close()) }()
 	g.logID = newID("l-")
 	if g.log, err = runlog.Create(filepath.Join(dir, logFile), g.logID); err != nil {
 		return exitFailed, err
@@ -186,13 +197,13 @@ func (g *guard) live(ctx context.Context, listener net.Listener) {
 	g.wg.Go(g.end)
 	g.wg.Go(func() {
 		if g.keeper.Wait(g.ctx) == nil {
-			g.askToEnd(causeKeeper, "keeper_lost")
+			g.askToEnd(causeKeeper, reasonKeeper)
 		}
 	})
 	g.wg.Go(func() {
 		select {
 		case <-ctx.Done():
-			g.askToEnd(causeStop, "terminated")
+			g.askToEnd(causeStop, reasonTerminated)
 		case <-g.ctx.Done():
 		}
 	})
@@ -200,7 +211,7 @@ func (g *guard) live(ctx context.Context, listener net.Listener) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		if g.launch == nil {
-			g.askToEndLocked(causeStop, "no_start")
+			g.askToEndLocked(causeStop, reasonNoStart)
 		}
 	})
 	defer start.Stop()

@@ -191,10 +191,11 @@ func physical(p string) (string, error) {
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return real, err
 	}
+	// A separator at the end would make the look follow the link.
+	p = strings.TrimRight(p, string(filepath.Separator))
 	if _, err := os.Lstat(p); err == nil {
 		return "", errors.New("it is a link that leads nowhere")
 	}
-	p = strings.TrimRight(p, string(filepath.Separator))
 	parent, base := filepath.Split(p)
 	if base == "" || base == "." || base == ".." || parent == "" || parent == p {
 		return "", errors.New("it leads through a directory that does not exist")

@@ -151,7 +151,7 @@ func (g *guard) orphanLocked() {
 			g.orphaned = true
 			return
 		}
-		g.askToEndLocked(causeStop, "no_owner")
+		g.askToEndLocked(causeStop, reasonNoOwner)
 	})
 	g.orphan = timer
 }
@@ -178,7 +178,7 @@ func (g *guard) claim(p *peer, req wire.Request) {
 	}
 	// A worker could read the token, so that it has one says nothing.
 	guarded := proc.Guarded{Root: g.keeper}
-	if group := g.tree.Cgroup(); group != "" {
+	if group := g.currentTree().Cgroup(); group != "" {
 		guarded.Cgroups = []string{group}
 	}
 	if v := proc.DescendsFromGuard(p.who.PID, p.who.Pidfd, []proc.Guarded{guarded}); v.Worker {

@@ -94,8 +94,11 @@ func (g *guard) runTurn(t *turn) {
 	} else {
 		if talk != nil {
 			grace := politely
-			if final == nil {
+			switch {
+			case final == nil:
 				grace = hastily
+			case c != "" && c != causeInterrupt:
+				grace = stopGrace
 			}
 			g.close(talk, grace)
 		}
@@ -122,7 +125,7 @@ func (g *guard) runTurn(t *turn) {
 	g.turn = nil
 	close(t.ended)
 	if g.orphaned {
-		g.askToEndLocked(causeStop, "no_owner")
+		g.askToEndLocked(causeStop, reasonNoOwner)
 	}
 }
 
@@ -321,6 +324,9 @@ func (g *guard) open(t *turn) (*conversation, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the provider %s: %w", l.Provider, err)
 	}
+	if err := g.renewTree(); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancel(g.ctx)
 	talk := &conversation{resume: p.Capabilities().Resume, cancel: cancel, closed: make(chan struct{})}
 	slow := time.AfterFunc(openFor, cancel)
@@ -346,7 +352,7 @@ func (g *guard) open(t *turn) (*conversation, error) {
 		cancel()
 		return nil, fmt.Errorf("open the provider %s: %w", l.Provider, err)
 	}
-	members, err := g.tree.Members()
+	members, err := g.currentTree().Members()
 	if err != nil {
 		g.logger.Error("the process tree can't be read", "error", err)
 	}
@@ -359,6 +365,25 @@ func (g *guard) open(t *turn) (*conversation, error) {
 	g.mu.Unlock()
 	g.wg.Go(func() { g.pump(talk) })
 	return talk, nil
+}
+
+// renewTree gives a provider a tree of its own. A cgroup that was killed once
+// cannot be used again: Linux 6.18 kills what is born into it later.
+func (g *guard) renewTree() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.providerPID == 0 {
+		return nil // none used it yet
+	}
+	if err := g.tree.Close(); err != nil {
+		g.logger.Warn("the last provider's process tree could not be put away", "error", err)
+	}
+	tree, err := proc.NewTree(g.boot.Attempt)
+	if err != nil {
+		return err
+	}
+	g.tree = tree
+	return nil
 }
 
 // launchProcess is the Spec.Launch of every provider: nothing starts after the
@@ -431,7 +456,7 @@ func (g *guard) endSince(base map[proc.ID]bool) (ended int, left []string) {
 	signalled := make(map[proc.ID]bool)
 	begin := time.Now()
 	for {
-		members, err := g.tree.Members()
+		members, err := g.currentTree().Members()
 		if err != nil {
 			g.logger.Error("the process tree can't be read", "error", err)
 			return len(signalled), nil
