@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -143,7 +144,7 @@ func TestClaudePause(t *testing.T) {
 	m, _, v, terms := claudeMachine(t)
 	repo := m.repo("repo")
 	mi := v.begin(terms(repo, "Talk. <<turn:1>><<slow:600:100>> <<turn:2>><<say:Done.\nWORK_NEXT: done>>"))
-	entry(v, mi, wire.KindText, func(x wire.Text) bool { return strings.Contains(x.Text, "part") })
+	entry(v, mi, wire.KindText, func(x wire.Text) bool { return strings.Contains(x.Text, "piece") })
 	paused := do[wire.MissionResult](v, wire.MethodMissionPause, wire.MissionParams{ID: mi.ID}).Mission
 	if paused.Phase != "paused" || paused.DeadlineAt == nil {
 		t.Fatalf("paused: %+v", paused)
@@ -175,14 +176,21 @@ func (v *view) noProvider(m wire.Mission) {
 func TestClaudeStop(t *testing.T) {
 	m, _, v, terms := claudeMachine(t)
 	repo := m.repo("repo")
-	command := "setsid sh -c 'sleep 4242 & sleep 4243' & echo started > here.txt; sleep 4244"
+	// The command says through a pipe that it runs; opening waits for it.
+	fifo := filepath.Join(repo, "here")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := "setsid sh -c 'sleep 4242 & sleep 4243' & echo started > here; sleep 4244"
 	mi := v.begin(terms(repo, fmt.Sprintf(`Wait. <<tool:Bash {"command":%q,"timeout":600000}>>`, command)))
 	ask, s := v.asked(mi.ID, "sleep 4244")
 	if s.Command != command {
 		t.Errorf("shown %q, runs %q", s.Command, command)
 	}
 	v.answer(ask, wire.AnswerParams{Allow: true})
-	v.wait("the command", func() bool { _, err := os.Stat(filepath.Join(repo, "here.txt")); return err == nil })
+	if b, err := os.ReadFile(fifo); err != nil || string(b) != "started\n" {
+		t.Fatalf("the command said %q, %v", b, err)
+	}
 	end := do[wire.MissionResult](v, wire.MethodMissionStop, wire.MissionParams{ID: mi.ID}).Mission
 	if end.Phase != "stopped" || end.EndReason != "person" {
 		t.Fatalf("end: %s %s", end.Phase, end.EndReason)
