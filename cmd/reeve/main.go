@@ -17,7 +17,9 @@ import (
 	"github.com/reevehq/reeve/service"
 	"github.com/reevehq/reeve/service/guard"
 	"github.com/reevehq/reeve/service/provider"
+	"github.com/reevehq/reeve/service/provider/acp"
 	"github.com/reevehq/reeve/service/provider/claude"
+	"github.com/reevehq/reeve/service/provider/demo"
 	"github.com/reevehq/reeve/ui/cli"
 )
 
@@ -44,12 +46,22 @@ func main() {
 			}
 			return err
 		},
-		Guard: func(ctx context.Context, args []string) int { return runGuard(ctx, exe, known, args) },
+		Guard:     func(ctx context.Context, args []string) int { return runGuard(ctx, exe, known, args) },
+		DemoAgent: demoAgent,
+		Sample:    demo.Sample,
 	}))
 }
 
 func providers(exe string) []provider.Provider {
-	return []provider.Provider{claude.New()}
+	return []provider.Provider{claude.New(), acp.Demo(exe)}
+}
+
+func demoAgent(ctx context.Context) int {
+	if err := demo.Main(ctx, os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "reeve demo-agent:", err)
+		return cli.ExitFailed
+	}
+	return cli.ExitOK
 }
 
 func variables(known []provider.Provider) []string {

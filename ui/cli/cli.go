@@ -58,7 +58,7 @@ type Env struct {
 	Guard     func(ctx context.Context, args []string) int
 	DemoAgent func(ctx context.Context) int
 	// Sample makes the sample repository of the demo in a new directory.
-	Sample func(ctx context.Context, dir string) error
+	Sample func(dir string) error
 }
 
 // ServeOptions is what the service is run with.

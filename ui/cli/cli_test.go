@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -10,11 +12,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/model"
 )
 
 func TestUnreachable(t *testing.T) {
@@ -351,6 +355,22 @@ func TestWatchLive(t *testing.T) {
 	}
 	if strings.Contains(out, "日付") {
 		t.Errorf("another mission is shown:\n%s", out)
+	}
+}
+
+// What a snapshot repeats after a reconnection is not printed again.
+func TestFollowerRepeats(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{Env: Env{Stdout: &out, Stderr: io.Discard, Now: func() time.Time { return at(15, 5) }}}
+	f := &follower{a: a, id: "m-01aaaaaa", session: "s-1", state: model.NewState(0), printer: &printer{app: a}, ended: make(chan struct{})}
+	items := raws(populated().log...)
+	f.Snapshot(wire.TopicSession+"s-1", items[:4], wire.PurposeAttach)
+	f.Snapshot(wire.TopicSession+"s-1", items, wire.PurposeResync)
+	f.Delta(wire.TopicSession+"s-1", wire.Event{Event: wire.EvSession, Data: items[5]})
+	for _, line := range []string{"Turn 1", "▸ Bash", "✕ failed", "turn succeeded"} {
+		if strings.Count(out.String(), line) != 1 {
+			t.Errorf("%q is shown %d times:\n%s", line, strings.Count(out.String(), line), out.String())
+		}
 	}
 }
 

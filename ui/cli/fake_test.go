@@ -344,7 +344,7 @@ func (w *world) run(args ...string) (code int, stdout, stderr string) {
 		},
 		Guard:     func(_ context.Context, args []string) int { out.WriteString(strings.Join(args, "|")); return 9 },
 		DemoAgent: func(context.Context) int { return 0 },
-		Sample:    func(_ context.Context, dir string) error { return w.sample(dir) },
+		Sample:    func(dir string) error { return w.sample(dir) },
 	}
 	code = Main(w.ctx, env)
 	return code, out.String(), errs.String()

@@ -103,7 +103,7 @@ the question is asked here; elsewhere it waits in the approvals.`,
 }
 
 // demoScope is what the demo agent is asked for.
-const demoScope = "Add the missing greeting to the sample program, and run its check."
+const demoScope = "Mend the conversion in convert.sh, so that 212 F comes out as 100 C. Run check.sh to see that it holds."
 
 func (a *app) demo() *cobra.Command {
 	p := &proposal{}
@@ -124,7 +124,7 @@ command, and asks for each.`,
 			if err != nil {
 				return err
 			}
-			if err := a.Sample(ctx, dir); err != nil {
+			if err := a.Sample(dir); err != nil {
 				return fmt.Errorf("make the sample repository in %s: %w", dir, err)
 			}
 			fmt.Fprintf(a.human(), "Sample repository: %s\n\n", dir)
