@@ -174,10 +174,7 @@ func within(sub, group string) bool {
 // left the session since). The same is assumed below pid 1.
 func firstOrphan(chain []Info) (Info, bool) {
 	for i, p := range chain {
-		if p.SID == p.PID || p.SID == 0 || p.PPID <= 0 {
-			continue
-		}
-		if p.PPID == 1 && p.PID != 1 || i+1 < len(chain) && chain[i+1].SID != p.SID {
+		if p.SID != p.PID && p.SID != 0 && i+1 < len(chain) && chain[i+1].SID != p.SID {
 			return p, true
 		}
 	}

@@ -25,7 +25,7 @@ func system() map[int]Info {
 }
 
 func TestClassify(t *testing.T) {
-	guards := []Guarded{{Root: ID{50, 50, "b"}, Cgroups: []string{"/", "/user/reeve-a"}, Sessions: []int{0, 60}}}
+	guards := []Guarded{{Root: ID{50, 50, "b"}, Cgroups: []string{"/", "/user/reeve-a"}, Sessions: []int{0, 60}}, {Root: ID{51, 51, "b"}}}
 	type tweak func(m map[int]Info, p *Info)
 	for _, c := range []struct {
 		name      string
