@@ -184,7 +184,7 @@ func (r *codeRenderer) Layout(size fyne.Size) {
 			} else {
 				t := canvas.NewText(run.text, colorOf(c, run.color))
 				t.TextSize, t.TextStyle = c.size, Mono.fyne()
-				r.place(t, run.text, Mono, x, top+base, w)
+				r.place(t, Mono, x, top+base)
 			}
 			x += w
 		}
@@ -200,16 +200,11 @@ func (r *codeRenderer) chip(run run, x, top, base, w float32) {
 	r.c.box.Objects = append(r.c.box.Objects, ground)
 	t := canvas.NewText(run.text, colorOf(r.c, Waiting))
 	t.TextSize, t.TextStyle = r.c.size-3, (Mono | Bold).fyne()
-	r.place(t, run.text, Mono|Bold, x+chipInset, top+round((r.c.lead+capHeight*t.TextSize)/2), w-2*chipInset)
+	r.place(t, Mono|Bold, x+chipInset, top+round((r.c.lead+capHeight*t.TextSize)/2))
 }
 
-func (r *codeRenderer) place(t *canvas.Text, s string, style Style, x, base, w float32) {
-	if latin(s) {
-		s = "X"
-	}
-	t.Move(fyne.NewPos(round(x), base-ascent(s, t.TextSize, style)))
-	t.Resize(fyne.NewSize(w, t.MinSize().Height)) // painters centre a text that is given more
-	r.c.box.Objects = append(r.c.box.Objects, t)
+func (r *codeRenderer) place(t *canvas.Text, style Style, x, base float32) {
+	r.c.box.Objects = append(r.c.box.Objects, placeText(t, round(x), base-ascent(t.TextSize, style)))
 }
 
 func (r *codeRenderer) Refresh() {

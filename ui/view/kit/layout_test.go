@@ -124,7 +124,7 @@ func TestCutText(t *testing.T) {
 			t.Errorf("%q is %v wide", got, w)
 		}
 		x.text.Resize(fyne.NewSize(600, 20))
-		if x.text.canvas.Text != path || x.text.Text() != path {
+		if got := x.text.canvas.Text; got != path || x.text.Text() != path {
 			t.Errorf("with room it shows %q", x.text.canvas.Text)
 		}
 	}
@@ -181,6 +181,26 @@ func TestParagraphsGetTheirHeight(t *testing.T) {
 		}
 		if got := s.Content.Size().Height; got < need+30 {
 			t.Errorf("at %v the scroller holds %v", width, got)
+		}
+	}
+}
+
+// A line that starts in another script is drawn whole and on the Latin baseline:
+// behind a full stop, which is out of sight.
+func TestForeignTextStandsOnTheBaseline(t *testing.T) {
+	start(t, Theme{})
+	for in, wrapped := range map[string]bool{"請求書": true, "a請求書": false, "": false, "Ünï": false, "Привет": false, "안녕": true} {
+		text := Body(in)
+		text.Resize(text.MinSize())
+		o := test.WidgetRenderer(text).Objects()[0]
+		if _, ok := o.(*container.Clip); ok != wrapped {
+			t.Errorf("%q is drawn as %T", in, o)
+		}
+		if got := strings.TrimPrefix(text.canvas.Text, "."); got != in || text.Text() != in {
+			t.Errorf("%q shows %q", in, got)
+		}
+		if wrapped && text.canvas.Position().X != -round(text.measure(".")) {
+			t.Errorf("%q lies at %v, so that its full stop shows", in, text.canvas.Position())
 		}
 	}
 }

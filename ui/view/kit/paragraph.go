@@ -89,22 +89,12 @@ func (r *paragraphRenderer) MinSize() fyne.Size {
 func (r *paragraphRenderer) Layout(size fyne.Size) {
 	p := r.p
 	lines := p.wrapAt(size.Width)
-	for len(p.box.Objects) < len(lines) {
-		p.box.Objects = append(p.box.Objects, canvas.NewText("", nil))
-	}
-	p.box.Objects = p.box.Objects[:len(lines)]
-	base := round((p.lead + capHeight*p.size) / 2)
+	p.box.Objects = make([]fyne.CanvasObject, len(lines))
+	top := round((p.lead+capHeight*p.size)/2) - ascent(p.size, p.style)
 	for i, s := range lines {
-		t := p.box.Objects[i].(*canvas.Text)
-		t.Text, t.TextSize, t.TextStyle = s, p.size, p.style.fyne()
-		t.Color = colorOf(p, p.color)
-		probe := s
-		if latin(s) {
-			probe = "X"
-		}
-		t.Move(fyne.NewPos(0, float32(i)*p.lead+base-ascent(probe, p.size, p.style)))
-		t.Resize(fyne.NewSize(size.Width, t.MinSize().Height)) // painters centre a text that is given more
-		t.Refresh()
+		t := canvas.NewText(s, colorOf(p, p.color))
+		t.TextSize, t.TextStyle = p.size, p.style.fyne()
+		p.box.Objects[i] = placeText(t, 0, float32(i)*p.lead+top)
 	}
 	p.box.Resize(size)
 }

@@ -6,6 +6,7 @@ import (
 
 	"fyne.io/fyne/v2"
 	"fyne.io/fyne/v2/canvas"
+	"fyne.io/fyne/v2/container"
 	"fyne.io/fyne/v2/widget"
 )
 
@@ -122,11 +123,11 @@ func (t *Text) measure(s string) float32 {
 	return fyne.MeasureText(s, t.size, t.style.fyne()).Width
 }
 
-// ascent is the distance from the top of a line of Latin text to its baseline.
-func (t *Text) ascent() float32 { return ascent("X", t.size, t.style) }
+// ascent is the distance from the top of a line to its baseline.
+func (t *Text) ascent() float32 { return ascent(t.size, t.style) }
 
-func ascent(s string, size float32, style Style) float32 {
-	_, b := fyne.CurrentApp().Driver().RenderedTextSize(s, size, style.fyne(), nil)
+func ascent(size float32, style Style) float32 {
+	_, b := fyne.CurrentApp().Driver().RenderedTextSize("X", size, style.fyne(), nil)
 	return ceil(b)
 }
 
@@ -163,17 +164,24 @@ func (t *Text) CreateRenderer() fyne.WidgetRenderer {
 	return r
 }
 
-type textRenderer struct{ t *Text }
+type textRenderer struct {
+	t      *Text
+	object fyne.CanvasObject // the canvas text, or what wraps it
+}
 
-func (r *textRenderer) Destroy()                     {}
-func (r *textRenderer) Objects() []fyne.CanvasObject { return []fyne.CanvasObject{r.t.canvas} }
+func (r *textRenderer) Destroy() {}
+func (r *textRenderer) Objects() []fyne.CanvasObject {
+	if r.object == nil {
+		return []fyne.CanvasObject{r.t.canvas}
+	}
+	return []fyne.CanvasObject{r.object}
+}
 
 func (r *textRenderer) style() {
 	t := r.t
 	t.canvas.Color = colorOf(t, t.color)
 	t.canvas.TextSize = t.size
 	t.canvas.TextStyle = t.style.fyne()
-	t.canvas.Alignment = t.align
 }
 
 func (r *textRenderer) MinSize() fyne.Size {
@@ -188,12 +196,15 @@ func (r *textRenderer) MinSize() fyne.Size {
 func (r *textRenderer) Layout(size fyne.Size) {
 	t := r.t
 	t.canvas.Text = t.shown(size.Width)
-	var lift float32
-	if !latin(t.canvas.Text) { // a fallback font has another ascent: keep the baseline
-		lift = t.ascent() - ascent(t.canvas.Text, t.size, t.style)
+	var x float32
+	switch t.align {
+	case fyne.TextAlignTrailing:
+		x = size.Width - ceil(t.measure(t.canvas.Text))
+	case fyne.TextAlignCenter:
+		x = (size.Width - ceil(t.measure(t.canvas.Text))) / 2
 	}
-	t.canvas.Move(fyne.NewPos(0, lift))
-	t.canvas.Resize(size)
+	y := max(size.Height-ceil(t.canvas.MinSize().Height), 0) / 2
+	r.object = placeText(t.canvas, round(x), round(y))
 	t.canvas.Refresh()
 }
 
@@ -202,12 +213,33 @@ func (r *textRenderer) Refresh() {
 	r.Layout(r.t.Size())
 }
 
-// latin tells whether the embedded fonts surely have every rune of s.
-func latin(s string) bool {
-	for _, c := range s {
-		if c >= 0x250 && (c < 0x2000 || c > 0x2122) {
-			return false
-		}
+// placeText puts a text's top left at x, y and returns the object to draw.
+//
+// Fyne draws a whole line at the ascent of the font its first character comes
+// from, in a picture as high as Latin text is. A line that starts with, say, an
+// ideograph would stand too low and lose its feet; so it is begun with a full
+// stop, which is clipped away.
+func placeText(t *canvas.Text, x, y float32) fyne.CanvasObject {
+	size := t.MinSize() // painters centre a text that is given more
+	if !foreign(t.Text) {
+		t.Move(fyne.NewPos(x, y))
+		t.Resize(size)
+		return t
 	}
-	return true
+	dot := fyne.MeasureText(".", t.TextSize, t.TextStyle).Width
+	t.Text = "." + t.Text
+	t.Move(fyne.NewPos(-round(dot), 0))
+	t.Resize(t.MinSize())
+	clip := container.NewClip(&fyne.Container{Objects: []fyne.CanvasObject{t}})
+	clip.Move(fyne.NewPos(x, y))
+	clip.Resize(fyne.NewSize(ceil(size.Width)+1, ceil(size.Height)))
+	return clip
+}
+
+// foreign tells whether s starts with a character the embedded fonts may lack.
+func foreign(s string) bool {
+	for _, c := range s {
+		return c >= 0x250 && (c < 0x370 || c > 0x52F) && (c < 0x1E00 || c > 0x2122)
+	}
+	return false
 }

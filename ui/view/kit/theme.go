@@ -143,6 +143,9 @@ func (t Theme) Color(name fyne.ThemeColorName, variant fyne.ThemeVariant) color.
 	if name == None {
 		return color.Transparent
 	}
+	if name == theme.ColorNameShadow { // under menus
+		return color.NRGBA{A: 0x50}
+	}
 	if own, ok := stockNames[name]; ok {
 		c := paletteColor(own.color, variant)
 		c.A = own.alpha
@@ -190,7 +193,6 @@ var stockNames = map[fyne.ThemeColorName]struct {
 	theme.ColorNameScrollBarBackground: {Quiet, 0x00},
 	theme.ColorNameSelection:           {Accent, 0x40},
 	theme.ColorNameSeparator:           {Line, 0xff},
-	theme.ColorNameShadow:              {Ink, 0x00},
 	theme.ColorNameSuccess:             {Done, 0xff},
 	theme.ColorNameWarning:             {Waiting, 0xff},
 }
