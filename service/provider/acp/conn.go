@@ -40,8 +40,8 @@ type conn struct {
 	session sdk.SessionId
 	preface string
 	replies replies
-	prompts sync.WaitGroup
-	done    chan struct{} // the pump has ended
+	prompts sync.WaitGroup // calls in flight
+	done    chan struct{}  // the pump has ended
 
 	step  sync.Mutex
 	calls map[string]*call
@@ -59,6 +59,7 @@ type turn struct {
 	sent        chan struct{} // closed when the prompt was written
 	sentOnce    sync.Once
 	interrupted bool
+	live        bool            // the agent has shown that it works on it
 	final       strings.Builder // the agent's text since its last tool call
 	toolCalls   int
 }
@@ -313,8 +314,21 @@ func (c *conn) Close(ctx context.Context) error {
 	}
 }
 
+// aliveLocked notes that the agent works on the turn. An interrupt that came
+// before may have been lost: agents take up a prompt beside the cancellation
+// that follows it, and one that finds nothing to cancel is forgotten. Needs mu.
+func (c *conn) aliveLocked(t *turn) {
+	if !t.live && t.interrupted {
+		c.prompts.Go(func() {
+			c.rpc.Cancel(context.Background(), sdk.CancelNotification{SessionId: c.session}) // fails only when the agent is gone
+		})
+	}
+	t.live = true
+}
+
 // finish ends the turn with exactly one TurnFinished.
 func (c *conn) finish(t *turn, r sdk.PromptResponse, err error) {
+	t.sentOnce.Do(func() { close(t.sent) })
 	e := provider.TurnFinished{}
 	if err != nil {
 		e.Message = err.Error()

@@ -32,6 +32,9 @@ func (c *conn) update(u sdk.SessionUpdate) {
 	defer c.step.Unlock()
 	c.mu.Lock()
 	t := c.turn
+	if t != nil {
+		c.aliveLocked(t)
+	}
 	c.mu.Unlock()
 	if t == nil {
 		return
@@ -242,6 +245,9 @@ func (c *conn) request(r sdk.RequestPermissionRequest) (string, *ask) {
 	defer c.step.Unlock()
 	c.mu.Lock()
 	t := c.turn
+	if t != nil {
+		c.aliveLocked(t)
+	}
 	if t == nil || t.interrupted {
 		c.mu.Unlock()
 		return "", nil
