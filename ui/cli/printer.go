@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/reevehq/reeve/ipc/wire"
@@ -13,10 +14,58 @@ import (
 // words as they come, everything else a line each.
 type printer struct {
 	*app
-	full  bool              // with what tools printed
-	words string            // the kind of the text that the cursor stands in
-	calls map[string]string // tool calls under way, by their name and object
-	wrote bool
+	folder string            // of the mission: paths are shown as they lie in it
+	full   bool              // with what tools printed
+	words  string            // the kind of the text that the cursor stands in
+	calls  map[string]string // tool calls under way, by their name and object
+	asked  []wire.Permission // what waited for an answer when it was read
+	told   map[string]bool   // approvals that were shown already
+	wrote  bool
+}
+
+// asks shows an approval that waits, with what answers it.
+func (p *printer) asks(id string, wants model.Detail) {
+	if p.told[id] {
+		return
+	}
+	if p.told == nil {
+		p.told = map[string]bool{}
+	}
+	p.told[id] = true
+	p.line(p.style.needs("▲ "+clip(wants.String(), 100)) + "  reeve allow " + short(id))
+}
+
+// pending shows what still waits at the end of the session.
+func (p *printer) pending() {
+	for _, d := range p.asked {
+		p.asks(d.Request, p.wants(d))
+	}
+	p.asked = nil
+}
+
+func (p *printer) wants(d wire.Permission) model.Detail {
+	return model.Wants(wire.Approval{Kind: d.Kind, Subject: d.Subject, Folder: p.folder})
+}
+
+// resolved shows how an approval was settled, and what it was about if that was
+// not shown yet. What a rule allowed is one quiet line.
+func (p *printer) resolved(d wire.PermissionResolved) {
+	i := slices.IndexFunc(p.asked, func(a wire.Permission) bool { return a.Request == d.Request })
+	rule := strings.HasPrefix(d.By, "rule ")
+	if i >= 0 {
+		if !rule && !p.told[d.Request] {
+			p.line(p.style.needs("▲ " + clip(p.wants(p.asked[i]).String(), 100)))
+		}
+		p.asked = slices.Delete(p.asked, i, i+1)
+	}
+	text := oneLine(d.Outcome)
+	if d.By != "" {
+		text += " by " + oneLine(d.By)
+	}
+	if d.Reason != "" {
+		text += ": “" + oneLine(d.Reason) + "”"
+	}
+	p.line("      " + p.style.quiet(text))
 }
 
 // endLine ends a text that stands open.
@@ -86,13 +135,7 @@ func (p *printer) entry(e wire.Entry) {
 		}
 	case wire.KindToolStarted:
 		if d, ok := read[wire.ToolStarted](e); ok {
-			object := oneLine(d.Title)
-			if d.Command != "" {
-				object = oneLine(d.Command)
-			} else if len(d.Paths) > 0 {
-				object = oneLine(strings.Join(d.Paths, " "))
-			}
-			name := oneLine(d.Tool) + "  " + clip(object, 100)
+			name := strings.TrimSpace(model.ToolName(d.Tool, d.Kind) + "  " + clip(model.ToolObject(d, p.folder), 100))
 			if p.calls == nil {
 				p.calls = map[string]string{}
 			}
@@ -108,19 +151,11 @@ func (p *printer) entry(e wire.Entry) {
 		}
 	case wire.KindPermissionAsked:
 		if d, ok := read[wire.Permission](e); ok {
-			wants := model.Wants(wire.Approval{Kind: d.Kind, Subject: d.Subject})
-			p.line(clock + s.needs("▲ "+clip(wants.String(), 100)))
+			p.asked = append(p.asked, d)
 		}
 	case wire.KindPermissionResolved:
 		if d, ok := read[wire.PermissionResolved](e); ok {
-			text := "  " + oneLine(d.Outcome)
-			if d.By != "" {
-				text += " by " + oneLine(d.By)
-			}
-			if d.Reason != "" {
-				text += ": “" + oneLine(d.Reason) + "”"
-			}
-			p.line(s.quiet(text))
+			p.resolved(d)
 		}
 	case wire.KindNotice:
 		if d, ok := read[wire.Notice](e); ok {

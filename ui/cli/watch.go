@@ -281,8 +281,10 @@ func (f *follower) missions() {
 			if old == line || !known && f.id == "" && (g.Name == model.GroupToday || g.Name == model.GroupEarlier) {
 				continue
 			}
-			if f.a.json || f.id != "" && f.session != "" && r.Shape != model.ShapeNeeds && r.Bar {
-				continue // the transcript says it better
+			// The transcript of one mission says better what it does, and what it
+			// asks for is shown with its answer.
+			if f.a.json || r.Shape == model.ShapeNeeds && r.Pending > 0 || f.id != "" && f.session != "" && r.Shape != model.ShapeNeeds && r.Bar {
+				continue
 			}
 			title := ""
 			if f.id == "" {
@@ -295,6 +297,7 @@ func (f *follower) missions() {
 	if !ok {
 		return
 	}
+	f.printer.folder = m.Folder
 	if m.Session != "" && f.session == "" {
 		f.session = m.Session
 		f.sessions <- m.Session // has room: it is sent once
@@ -313,10 +316,11 @@ func (f *follower) changes(list []model.Change) {
 		switch c.Kind {
 		case model.Asked:
 			if f.id == "" || c.Approval.Mission == f.id {
-				f.printer.line(f.a.style.needs("▲ "+clip(model.Wants(c.Approval).String(), 100)) + "  reeve allow " + short(c.Approval.ID))
+				f.printer.asks(c.Approval.ID, model.Wants(c.Approval))
 			}
 		case model.Answered:
-			if f.id == "" || c.Approval.Mission == f.id {
+			// In the transcript of one mission it stands where it belongs.
+			if f.id == "" || f.session == "" && c.Approval.Mission == f.id {
 				f.printer.line("  " + model.Settled(c.Approval, now))
 			}
 		case model.Refused:
@@ -337,18 +341,27 @@ func (a *app) logs() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, cancel := interruptible(c.Context())
 			defer cancel()
-			p := &printer{app: a, full: full}
-			n := 0
-			err := a.messages(ctx, args[0], nil, func(e wire.Entry) error {
-				n++
-				if a.json {
-					return a.printJSON(e)
-				}
-				p.entry(e)
-				return nil
-			})
+			m, err := call[wire.MissionResult](ctx, a, wire.MethodMissionGet, wire.IDParams{ID: args[0]})
 			if err != nil {
 				return err
+			}
+			p := &printer{app: a, full: full, folder: m.Mission.Folder}
+			n := 0
+			if m.Mission.Session != "" {
+				err = a.messages(ctx, m.Mission.Session, nil, func(e wire.Entry) error {
+					n++
+					if a.json {
+						return a.printJSON(e)
+					}
+					p.entry(e)
+					return nil
+				})
+			}
+			if err != nil {
+				return err
+			}
+			if !mission.Phase(m.Mission.Phase).Terminal() {
+				p.pending()
 			}
 			p.endLine()
 			if n == 0 && !a.json {

@@ -160,14 +160,14 @@ func (v *Approval) tool(who string, kind approval.Kind, sub approval.Subject, a 
 		v.Sentence = Detail{Text: who + " wants to change " + text + " in", Code: Path(commonDir(sub.Paths, where), home)}
 	case kind == approval.NetworkOrEndpoint:
 		v.Title = "Allow this connection?"
-		v.Sentence = Detail{Text: who + " wants to use the network with", Code: oneLine(sub.Tool)}
+		v.Sentence = Detail{Text: who + " wants to use the network with", Code: exact(sub.Tool)}
 	default:
 		v.Title = "Allow this tool?"
 		name := sub.Tool
 		if sub.Server != "" {
 			name = sub.Server + " " + sub.Tool
 		}
-		v.Sentence = Detail{Text: who + " wants to use", Code: oneLine(name)}
+		v.Sentence = Detail{Text: who + " wants to use", Code: exact(name)}
 	}
 	if len(sub.Paths) > 0 {
 		label := "Files"
@@ -265,7 +265,7 @@ func (v *Approval) start(m approval.MissionSubject, kind approval.Kind, home str
 	}
 	v.fact("Model", Detail{Text: model})
 	if m.Endpoint != "" {
-		v.fact("Endpoint", Detail{Code: oneLine(m.Endpoint), Tail: "not the agent's own default"})
+		v.fact("Endpoint", Detail{Code: exact(m.Endpoint), Tail: "not the agent's own default"})
 	}
 	v.fact("Folder", Detail{Code: Path(m.Folder, home)})
 	v.fact("Time", Detail{Text: Duration(time.Duration(m.Minutes)*time.Minute) + " from your answer; pausing does not extend it"})

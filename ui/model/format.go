@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
 )
@@ -51,11 +52,13 @@ func Duration(d time.Duration) string {
 	}
 }
 
-// Seconds writes how long a tool ran: "0.1 s", "1.8 s", "14 s", "2 min".
+// Seconds writes how long a tool ran: "<0.1 s", "1.8 s", "14 s", "2 min".
 func Seconds(s float64) string {
 	switch {
 	case math.IsNaN(s) || s < 0:
 		return ""
+	case s < 0.05:
+		return "<0.1 s"
 	case s < 9.95:
 		return fmt.Sprintf("%.1f s", s)
 	case s < 59.5:
@@ -127,18 +130,20 @@ func Cost(usd *float64) string {
 	return fmt.Sprintf("$%.2f", *usd)
 }
 
-// Path writes a path with the home directory as ~.
+// Path writes a path with the home directory as ~, and with all that would hide
+// in it visible.
 func Path(path, home string) string {
-	if home == "" || home == string(filepath.Separator) {
-		return Clean(path)
+	separator := string(filepath.Separator)
+	home = strings.TrimSuffix(home, separator)
+	if home != "" {
+		if path == home {
+			return "~"
+		}
+		if rest, ok := strings.CutPrefix(path, home+separator); ok {
+			path = "~" + separator + rest
+		}
 	}
-	if path == home {
-		return "~"
-	}
-	if rest, ok := strings.CutPrefix(path, strings.TrimSuffix(home, string(filepath.Separator))+string(filepath.Separator)); ok {
-		return Clean("~" + string(filepath.Separator) + rest)
-	}
-	return Clean(path)
+	return approval.Visible(path).Plain()
 }
 
 // Folder writes the last part of a path, which is what people call a checkout.
@@ -150,7 +155,8 @@ func Folder(path string) string {
 }
 
 // Clean makes text of an agent safe to draw beside text of ours: control,
-// direction and line-separator characters become visible, newline and tab stay.
+// direction, zero-width and line-separator characters become visible; newline,
+// tab and what joins letters and emoji stay.
 func Clean(s string) string {
 	if !strings.ContainsFunc(s, unsafe) && strings.ToValidUTF8(s, "") == s {
 		return s
@@ -158,7 +164,7 @@ func Clean(s string) string {
 	var b strings.Builder
 	for _, r := range s {
 		if unsafe(r) {
-			fmt.Fprintf(&b, "⟨U+%04X⟩", r)
+			fmt.Fprintf(&b, "‹U+%04X›", r)
 			continue
 		}
 		b.WriteRune(r)
@@ -170,7 +176,14 @@ func unsafe(r rune) bool {
 	if r == '\n' || r == '\t' {
 		return false
 	}
-	return unicode.IsControl(r) || r == 0x2028 || r == 0x2029 || r >= 0x202A && unicode.Is(unicode.Bidi_Control, r)
+	const zwnj, zwj = 0x200C, 0x200D
+	return unicode.IsControl(r) || r == 0x2028 || r == 0x2029 || r > 0x7f && r != zwnj && r != zwj && unicode.Is(unicode.Cf, r)
+}
+
+// exact writes a command, path or name on one line as it will count: all that
+// would hide or mislead is visible, as in its approval.
+func exact(s string) string {
+	return approval.Visible(strings.Join(strings.Fields(s), " ")).Plain()
 }
 
 // oneLine is Clean for a place that has one line.
@@ -190,6 +203,38 @@ func ProviderTitle(provider string) string {
 		return "Demo agent"
 	}
 	return Clean(strings.TrimPrefix(provider, "acp:"))
+}
+
+var toolNames = map[string]string{
+	wire.ToolRead: "Read", wire.ToolSearch: "Search", wire.ToolEdit: "Edit", wire.ToolExecute: "Run",
+	wire.ToolFetch: "Fetch", wire.ToolPlan: "Plan", wire.ToolMCP: "Tool", wire.ToolOther: "Tool",
+}
+
+// ToolName returns the name of a tool in one word. Some agents give a whole
+// title instead of a name; then the kind of the tool names it.
+func ToolName(tool, kind string) string {
+	tool = oneLine(tool)
+	if name := toolNames[kind]; name != "" && (tool == "" || strings.Contains(tool, " ")) {
+		return name
+	}
+	return tool
+}
+
+// ToolObject says in one line what a tool call works on: its command, its
+// files as they lie in folder, or its title.
+func ToolObject(d wire.ToolStarted, folder string) string {
+	switch {
+	case d.Command != "":
+		return exact(d.Command)
+	case len(d.Paths) > 0:
+		return files(d.Paths, folder)
+	case d.Title != "":
+		return oneLine(d.Title)
+	}
+	if tool := oneLine(d.Tool); tool != ToolName(d.Tool, d.Kind) {
+		return tool
+	}
+	return ""
 }
 
 // Detail is one line in up to three pieces, so that a window can set what the

@@ -406,10 +406,16 @@ func doing(m wire.Mission) Detail {
 	if a.Tool == "" {
 		return Detail{Text: firstLine(a.Detail)}
 	}
-	if verb, ok := verbs[strings.ToLower(a.Tool)]; ok {
-		return Detail{Text: verb, Code: oneLine(a.Detail)}
+	object := inFolder(a.Detail, m.Folder)
+	// Some agents give a whole title, such as "Edit lexer.go", for a name.
+	first, _, titled := strings.Cut(strings.ToLower(oneLine(a.Tool)), " ")
+	if verb, ok := verbs[first]; ok && (!titled || object != "") {
+		return Detail{Text: verb, Code: object}
 	}
-	return Detail{Text: "using " + oneLine(a.Tool), Code: oneLine(a.Detail)}
+	if a.Tool == a.Detail || titled && object == "" {
+		return Detail{Text: "using", Code: exact(a.Tool)}
+	}
+	return Detail{Text: "using " + exact(a.Tool), Code: object}
 }
 
 // Wants says in one line what an approval asks for: "wants to run" with the
@@ -427,7 +433,7 @@ func Wants(a wire.Approval) Detail {
 	case k == approval.QuestionAsked && sub.Question != nil:
 		return Detail{Text: "asks", Code: firstLine(sub.Question.Text)}
 	case sub.Command != "":
-		return Detail{Text: "wants to run", Code: oneLine(sub.Command)}
+		return Detail{Text: "wants to run", Code: exact(sub.Command)}
 	case k == approval.FileChange || sub.Diff != "":
 		d := Detail{Text: "wants to change", Code: files(sub.Paths, a.Folder)}
 		if plus, minus := diffCounts(sub.Diff); plus+minus > 0 {
@@ -435,13 +441,13 @@ func Wants(a wire.Approval) Detail {
 		}
 		return d
 	case sub.Server != "":
-		return Detail{Text: "wants to use", Code: oneLine(sub.Server + " " + sub.Tool)}
+		return Detail{Text: "wants to use", Code: exact(sub.Server + " " + sub.Tool)}
 	case len(sub.Paths) > 0:
-		return Detail{Text: "wants to use " + oneLine(sub.Tool) + " on", Code: files(sub.Paths, a.Folder)}
+		return Detail{Text: "wants to use " + exact(sub.Tool) + " on", Code: files(sub.Paths, a.Folder)}
 	case sub.Tool != "":
-		return Detail{Text: "wants to use", Code: oneLine(sub.Tool)}
+		return Detail{Text: "wants to use", Code: exact(sub.Tool)}
 	}
-	return Detail{Text: "asks for something", Code: oneLine(sub.Title)}
+	return Detail{Text: "asks for something", Code: exact(sub.Title)}
 }
 
 func files(paths []string, folder string) string {
@@ -460,7 +466,7 @@ func inFolder(path, folder string) string {
 	if rest, ok := strings.CutPrefix(path, strings.TrimRight(folder, `/\`)+"/"); ok && folder != "" {
 		path = rest
 	}
-	return oneLine(path)
+	return exact(path)
 }
 
 // diffCounts counts added and removed lines of a unified diff.

@@ -57,15 +57,18 @@ func TestWords(t *testing.T) {
 		{Duration(66 * time.Minute), "1 h 6"},
 		{Duration(4 * time.Hour), "4 h"},
 		{Duration(-time.Second), "0 s"},
-		{Seconds(0.1), "0.1 s"}, {Seconds(14.2), "14 s"}, {Seconds(125), "2 min"}, {Seconds(9.96), "10 s"}, {Seconds(59.7), "59 s"},
+		{Seconds(0.1), "0.1 s"}, {Seconds(0.01), "<0.1 s"},
+		{ToolName("Bash", "execute"), "Bash"}, {ToolName("Edit convert.sh", "edit"), "Edit"}, {ToolName("sh check.sh", "execute"), "Run"}, {ToolName("mcp__db__put", "mcp"), "mcp__db__put"},
+		{ToolObject(wire.ToolStarted{Tool: "look it up", Kind: "other"}, ""), "look it up"}, {ToolObject(wire.ToolStarted{Tool: "Bash"}, ""), ""},
+		{ToolObject(wire.ToolStarted{Tool: "Read a", Kind: "read", Paths: []string{"/x/a", "/y/b"}}, "/x"), "a and 1 more"}, {Seconds(14.2), "14 s"}, {Seconds(125), "2 min"}, {Seconds(9.96), "10 s"}, {Seconds(59.7), "59 s"},
 		{amount(812), "812"}, {amount(9400), "9.4k"}, {amount(9999), "10k"}, {amount(212_400), "212k"}, {amount(999_900), "1.0M"}, {amount(1_240_000), "1.2M"},
 		{Tokens(wire.Usage{}), ""},
 		{Tokens(wire.Usage{Semantics: "uncached", Input: ptr(int64(1000)), CacheRead: ptr(int64(200_000)), Output: ptr(int64(11_000))}), "212k tokens"},
 		{Tokens(wire.Usage{Semantics: "includes-cache", Input: ptr(int64(201_000)), CacheRead: ptr(int64(200_000)), Output: ptr(int64(11_000))}), "212k tokens"},
 		{Cost(ptr(1.836)), "$1.84"}, {Cost(nil), ""},
 		{Path("/home/me/code", "/home/me"), "~/code"}, {Path("/home/me", "/home/me"), "~"}, {Path("/home/meg", "/home/me"), "/home/meg"},
-		{Path("/x\u202Ey", ""), "/x⟨U+202E⟩y"},
-		{Clean("a\x1b[2Jb\n\tc"), "a⟨U+001B⟩[2Jb\n\tc"}, {Clean("請求書 é"), "請求書 é"},
+		{Path("/x\u202Ey", ""), "/x‹RLO›y"},
+		{Clean("a\x1b[2Jb\n\tc"), "a‹U+001B›[2Jb\n\tc"}, {Clean("請求書 é"), "請求書 é"},
 		{ShortID("m-01abcdefgh", []string{"m-01abcdefgh", "m-02zzcdefgh"}), "bcdefgh"},
 		{ShortID("m-1", nil), "m-1"},
 		{Clock(at(9, 5).UTC(), at(10, 0)), "09:05"}, {Clock(at(9, 5).AddDate(0, 0, -1), at(10, 0)), "3 Mar 09:05"},
@@ -94,10 +97,16 @@ func TestRows(t *testing.T) {
 		{"working", with(func(m *wire.Mission) {
 			m.Phase, m.Activity = "working", &wire.Activity{Tool: "Edit", Detail: "lexer.go"}
 		}), nil, "● working | editing lexer.go · 18 tools | 12 min left | 15:17 | "},
+		{"titled", with(func(m *wire.Mission) {
+			m.Phase, m.Activity = "working", &wire.Activity{Tool: "Edit convert.sh", Detail: "/home/me/code/parser/x/convert.sh"}
+		}), nil, "● working | editing x/convert.sh · 18 tools | 12 min left | 15:17 | "},
+		{"titled command", with(func(m *wire.Mission) {
+			m.Phase, m.ToolCalls, m.Activity = "working", 0, &wire.Activity{Tool: "sh check.sh", Detail: "sh check.sh"}
+		}), nil, "● working | using sh check.sh | 12 min left | 15:17 | "},
 		{"needs", with(func(m *wire.Mission) { m.Phase = "working" }), []wire.Approval{command(t, "q-1", "m-live", "go test ./...", now)},
 			"▲ needs you | wants to run go test ./... | 12 min left | 15:17 | review"},
 		{"needs two", with(func(m *wire.Mission) { m.Phase = "working" }), []wire.Approval{command(t, "q-1", "m-live", "go\x1b test", now), command(t, "q-2", "m-live", "b", now)},
-			"▲ needs you | wants to run go⟨U+001B⟩ test · 1 more | 12 min left | 15:17 | review"},
+			"▲ needs you | wants to run go‹ESC› test · 1 more | 12 min left | 15:17 | review"},
 		{"proposed", wire.Mission{Phase: "proposed", Minutes: 60}, nil, "▲ needs you | waits for your approval to start | 1 h once allowed |  | "},
 		{"waiting", with(func(m *wire.Mission) { m.Phase, m.NextTurnAt = "waiting", ptr(at(15, 10)) }), nil,
 			"◐ waiting | for news, looks again at 15:10 | 12 min left | 15:17 | "},
@@ -372,7 +381,7 @@ func TestNotifier(t *testing.T) {
 	}
 	n.Add(Change{Kind: Refused, Refusal: wire.Refusal{Program: "sh\x1b", PID: 4, Method: "approval.answer", Why: "it descends from a guard"}})
 	note, _, _ = n.Next(now.Add(5 * time.Second))
-	if note.Body != "sh⟨U+001B⟩ (pid 4) tried approval.answer; it counts as a worker because it descends from a guard" {
+	if note.Body != "sh‹U+001B› (pid 4) tried approval.answer; it counts as a worker because it descends from a guard" {
 		t.Errorf("refused %+v", note)
 	}
 }

@@ -371,15 +371,8 @@ func (it *Item) grow(text string) {
 }
 
 func (t *Transcript) startTool(at time.Time, d wire.ToolStarted) {
-	row := &ToolRow{Name: oneLine(d.Tool), Kind: d.Kind, Status: "running", Command: d.Command, Paths: d.Paths, Input: d.Input}
-	switch {
-	case d.Command != "":
-		row.Object = oneLine(d.Command)
-	case len(d.Paths) > 0:
-		row.Object = files(d.Paths, t.folder)
-	default:
-		row.Object = oneLine(d.Title)
-	}
+	row := &ToolRow{Name: ToolName(d.Tool, d.Kind), Object: ToolObject(d, t.folder), Kind: d.Kind, Status: "running",
+		Command: d.Command, Paths: d.Paths, Input: d.Input}
 	// Some agents announce a call in several steps.
 	if i, ok := t.calls[d.Call]; ok && d.Call != "" && t.items[i].Tool.Status == "running" {
 		was := t.items[i].Tool

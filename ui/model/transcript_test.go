@@ -71,7 +71,7 @@ func sample(t interface{ Fatal(...any) }) []wire.Entry {
 
 const lastTurn = `== Turn 3, 2 tools  
 3 "Keep offsets." reached the agent at turn 3
-4 "I'll start with⟨U+001B⟩ the lexer." 
+4 "I'll start with‹U+001B› the lexer." 
 plan 2
 Edit lexer.go [ok]  +2 -1
 Bash go vet ./... [running]  +0 -0
