@@ -1,0 +1,143 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/reevehq/reeve/"
+
+// rooms says what each package may import of ours; a trailing /... allows all
+// below, "*" anything. A package that is not listed fails the test, so that a
+// new room is a decision.
+var rooms = map[string][]string{
+	"app/mission":  {},
+	"app/approval": {},
+
+	"ipc/wire":   {},
+	"ipc/sock":   {},
+	"ipc/server": {"ipc/wire", "ipc/sock"},
+	"ipc/client": {"ipc/wire", "ipc/sock"},
+
+	"service":                     {"service/...", "ipc/server", "ipc/sock", "ipc/wire", "app/..."},
+	"service/guard":               {"ipc/wire", "ipc/sock", "service/provider", "service/internal/proc", "service/internal/runlog", "service/internal/private", "app/..."},
+	"service/provider":            {"app/mission"},
+	"service/provider/claude":     {"app/mission", "service/provider", "service/provider/internal/..."},
+	"service/provider/acp":        {"app/mission", "service/provider", "service/provider/internal/..."},
+	"service/provider/demo":       {},
+	"service/provider/modelstub":  {},
+	"service/provider/conform":    {"app/mission", "service/provider", "service/provider/..."},
+	"service/provider/internal/…": {"app/mission", "service/provider"},
+
+	"service/internal/private":    {},
+	"service/internal/proc":       {},
+	"service/internal/runlog":     {"service/internal/private"},
+	"service/internal/store":      {"service/internal/private"},
+	"service/internal/approvals":  {"service/internal/store", "app/..."},
+	"service/internal/checkout":   {"service/internal/store", "service/internal/proc", "app/..."},
+	"service/internal/session":    {"service/internal/runlog"},
+	"service/internal/supervisor": {"service/internal/...", "service/guard", "service/provider", "ipc/wire", "app/..."},
+
+	"assets":      {},
+	"ui/model":    {"ipc/client", "ipc/wire", "app/..."},
+	"ui/cli":      {"ipc/client", "ipc/wire", "ipc/sock", "ui/model", "app/..."},
+	"ui/view/kit": {"assets"},
+	"ui/view":     {"ui/model", "ui/view/kit", "assets", "ipc/client", "ipc/sock", "ipc/wire", "app/..."},
+
+	"cmd/reeve":                {"*"},
+	"cmd/reeve-desktop":        {"ui/view", "ui/view/kit", "ui/model", "ipc/...", "assets"},
+	"packaging/icons/generate": {"assets"},
+}
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+	GoFiles    []string
+	Deps       []string
+}
+
+func list(t *testing.T, args ...string) []listed {
+	t.Helper()
+	out, err := exec.Command("go", append([]string{"list", "-e", "-json=ImportPath,Imports,GoFiles,Deps"}, args...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []listed
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+func room(path string) ([]string, bool) {
+	if r, ok := rooms[path]; ok {
+		return r, true
+	}
+	for name, r := range rooms {
+		if base, ok := strings.CutSuffix(name, "…"); ok && strings.HasPrefix(path, base) {
+			return r, true
+		}
+	}
+	return nil, false
+}
+
+// TestImports holds every package to what its room may import.
+func TestImports(t *testing.T) {
+	for _, p := range list(t, module+"...") {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		if len(p.GoFiles) == 0 {
+			continue // only tests
+		}
+		allowed, ok := room(name)
+		if !ok {
+			t.Errorf("%s is no room of the architecture; decide what it may import", name)
+			continue
+		}
+		for _, imp := range p.Imports {
+			of, ours := strings.CutPrefix(imp, module)
+			if !ours {
+				continue
+			}
+			if !slices.ContainsFunc(allowed, func(a string) bool {
+				base, all := strings.CutSuffix(a, "/...")
+				return a == "*" || a == of || all && (of == base || strings.HasPrefix(of, base+"/"))
+			}) {
+				t.Errorf("%s may not import %s", name, of)
+			}
+		}
+	}
+}
+
+// TestForbidden keeps heavy or wrong dependencies out of programs, and I/O out
+// of the rules. A name that ends in / stands for all below.
+func TestForbidden(t *testing.T) {
+	for pkg, forbidden := range map[string][]string{
+		"cmd/reeve":         {"fyne.io/"},
+		"ui/model":          {"fyne.io/", module + "service/"},
+		"ui/cli":            {"fyne.io/", module + "service/"},
+		"ui/view":           {"fyne.io/fyne/v2/app", module + "service/"},
+		"cmd/reeve-desktop": {module + "service", module + "service/"},
+		"app/mission":       {module, "os/exec", "net/http", "math/rand/v2"},
+		"app/approval":      {module, "os/exec", "net/http", "math/rand/v2"},
+	} {
+		for _, p := range list(t, module+pkg) {
+			for _, d := range p.Deps {
+				if slices.ContainsFunc(forbidden, func(f string) bool {
+					return d == f || strings.HasSuffix(f, "/") && strings.HasPrefix(d, f)
+				}) {
+					t.Errorf("%s depends on %s", pkg, d)
+				}
+			}
+		}
+	}
+}
