@@ -45,3 +45,13 @@ func codeRow(line []Span, n, digits int, size, lead float32) fyne.CanvasObject {
 	cell := Sized(gutter, lead, Row(0, Grow(Note(number(n), Mono).Right())))
 	return Columns(14, Fix(gutter, Col(0, cell)), Grow(newCodeLine(plainRuns(line, Ink), size, lead)))
 }
+
+// Rebuild has the rows from one on built anew; their heights are kept.
+func (l *List) Rebuild(from int) {
+	for i := range l.rows {
+		if i >= from {
+			delete(l.rows, i)
+		}
+	}
+	l.Refresh()
+}

@@ -1,0 +1,294 @@
+package view
+
+import (
+	"fmt"
+
+	"fyne.io/fyne/v2"
+
+	"github.com/reevehq/reeve/app/approval"
+	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/view/kit"
+)
+
+// draw lays the dialog out anew.
+func (w *approvalWindow) draw() {
+	v := w.v
+	heading := kit.Row(5, kit.Body(v.Sentence.Text), kit.Shrink(kit.Body(v.Sentence.Code, kit.Mono).CutMiddle()), kit.Spring())
+	head := kit.Pad(20, 24, 14, 24, kit.Col(6,
+		kit.Row(10, kit.NewIcon(kit.ShapeNeeds, 16, kit.Waiting), kit.Shrink(kit.Title(v.Title).CutEnd()), kit.Spring(), kit.Row(2, w.prev, w.counter, w.next)),
+		heading, kit.Row(0, kit.Grow(kit.Note(v.About).CutEnd()))))
+	w.drawBody()
+	w.drawFoot()
+	w.root.Objects = []fyne.CanvasObject{kit.NewFill(kit.Surface), kit.Col(0, head,
+		kit.Grow(kit.Scroll(kit.Pad(0, 24, 16, 24, w.body))), kit.HLine(),
+		kit.Over(kit.Side, kit.Pad(14, 24, 14, 24, w.foot)))}
+	w.changed()
+	w.root.Refresh()
+}
+
+func (w *approvalWindow) drawBody() {
+	v := w.v
+	var all []fyne.CanvasObject
+	if w.problem != "" {
+		all = append(all, problemBox("The answer was not taken", w.problem))
+	}
+	if v.Unverified != "" {
+		all = append(all, problemBox("This can't be allowed", v.Unverified))
+	}
+	if !w.ready && w.problem == "" {
+		all = append(all, kit.Note("Reading what it asks for"))
+	}
+	for i := 0; i < len(v.Parts); i++ {
+		p := v.Parts[i]
+		if p.Label == "File" && i+1 < len(v.Parts) && v.Parts[i+1].Kind == model.PartDiff {
+			i++
+			all = append(all, w.part(i, v.Parts[i], &p)) // the file heads its change
+			continue
+		}
+		if w.question != nil && p.Label == "Question" {
+			all = append(all, w.part(i, p, nil), w.question.root)
+			continue
+		}
+		all = append(all, w.part(i, p, nil))
+	}
+	if n := v.HiddenCount(); n > 0 {
+		all = append(all, legend(v.Hidden, n))
+	}
+	var facts []fyne.CanvasObject
+	for _, f := range v.Facts {
+		facts = append(facts, w.fact(f))
+	}
+	all = append(all, kit.Col(0, facts...))
+	var spaced []fyne.CanvasObject
+	for i, o := range all {
+		if i > 0 {
+			spaced = append(spaced, kit.Gap(12))
+		}
+		spaced = append(spaced, o)
+	}
+	kit.Set(w.body, spaced...)
+}
+
+// longPart is from how many lines an open part scrolls by itself.
+const longPart = 300
+
+// part draws a piece of what would happen; head is the file of a change.
+func (w *approvalWindow) part(i int, p model.Part, head *model.Part) fyne.CanvasObject {
+	lines := spans(p.Shown.Lines)
+	total := len(lines)
+	shown := p.Preview()
+	if !p.Open {
+		lines = cutLines(lines, shown)
+		if !p.Required {
+			lines, shown = nil, 0
+		}
+	}
+	var rows []fyne.CanvasObject
+	if head != nil || p.Kind == model.PartDiff {
+		counts := kit.Row(10, kit.NewText(fmt.Sprintf("+%d", p.Plus), kit.SizeSmall, kit.Done, kit.Mono), kit.NewText(fmt.Sprintf("−%d", p.Minus), kit.SizeSmall, kit.Wrong, kit.Mono))
+		var name fyne.CanvasObject = kit.Small(p.Label, kit.Bold)
+		if head != nil {
+			name = kit.PlainCode(spans(head.Shown.Lines), kit.SizeSmall, 18)
+		}
+		rows = append(rows, kit.Over(kit.Sunken, kit.Pad(7, 12, 7, 12, kit.Row(10, kit.Grow(name), counts))), kit.HLine())
+	}
+	ground := kit.Sunken
+	switch {
+	case shown == 0:
+	case p.Kind == model.PartDiff:
+		ground = kit.Surface
+		diff := kit.ParseDiff(lines)
+		if len(diff) > longPart {
+			rows = append(rows, kit.Sized(0, 360, kit.DiffList(diff, 20)))
+		} else {
+			rows = append(rows, kit.Diff(diff, 20))
+		}
+	case len(lines) > longPart:
+		rows = append(rows, kit.Sized(0, 360, kit.Pad(8, 0, 8, 0, kit.CodeList(lines, kit.SizeSmall, 18))))
+	case p.Kind == model.PartCommand:
+		rows = append(rows, kit.Pad(8, 12, 8, 0, kit.Code(lines, kit.SizeBody, 24)))
+	default:
+		rows = append(rows, kit.Pad(8, 12, 8, 12, kit.PlainCode(lines, kit.SizeSmall, 18)))
+	}
+	if !p.Open {
+		rows = append(rows, w.opener(i, p, total, shown))
+	}
+	box := kit.Box(ground, kit.Line, 6, kit.Pad(1, 1, 1, 1, kit.Col(0, rows...)))
+	if p.Label == "" || p.Kind == model.PartDiff || !p.Open && !p.Required {
+		return box
+	}
+	return kit.Col(5, kit.Note(p.Label), box)
+}
+
+// opener is the bar that shows the rest of a part.
+func (w *approvalWindow) opener(i int, p model.Part, total, shown int) fyne.CanvasObject {
+	open := func() {
+		w.v.OpenPart(i)
+		w.draw()
+		w.focus()
+	}
+	label := "Show all"
+	if total > 1 {
+		label = fmt.Sprintf("Show all %d lines", total)
+	}
+	if !p.Required {
+		return kit.Pad(4, 8, 4, 12, kit.Row(8, kit.Small(p.Label, kit.Bold), kit.Note(model.Count(total, "line", "lines")), kit.Spring(), kit.NewButton(kit.Plain, "Show", open).Small().NoEnter()))
+	}
+	text := "The rest of the line is hidden"
+	if total > shown {
+		text = model.Count(total-shown, "more line is hidden", "more lines are hidden")
+	}
+	return kit.Col(0, kit.HLine(), kit.Over(kit.WaitingTint, kit.Pad(4, 12, 4, 12, kit.Row(8,
+		kit.NewIcon(kit.ShapeNeeds, 11, kit.Waiting), kit.Small(text, kit.Bold), kit.Spring(), kit.NewButton(kit.Plain, label, open).Small().NoEnter()))))
+}
+
+// previewWidth is how much of a line a closed part shows, in characters.
+const previewWidth = 400
+
+func cutLines(lines [][]kit.Span, n int) [][]kit.Span {
+	out := make([][]kit.Span, 0, n)
+	for _, l := range lines[:min(n, len(lines))] {
+		left := previewWidth
+		var cut []kit.Span
+		for _, s := range l {
+			r := []rune(s.Text)
+			if left <= 0 {
+				break
+			}
+			if s.Token == "" && len(r) > left {
+				s.Text = string(r[:left])
+			}
+			left -= len(r)
+			cut = append(cut, s)
+		}
+		out = append(out, cut)
+	}
+	return out
+}
+
+// legend explains the tokens that stand for what would be invisible.
+func legend(hidden []approval.Hidden, n int) fyne.CanvasObject {
+	var rows, row []fyne.CanvasObject
+	for _, h := range hidden {
+		code := h.Codepoint
+		if h.Count > 1 {
+			code = fmt.Sprintf("%s ×%d", code, h.Count)
+		}
+		row = append(row, kit.Fix(340, kit.Row(6, kit.Chip(h.Token, 14), kit.Small(code, kit.Mono), kit.Grow(kit.Note(h.Name).CutEnd()))))
+		if len(row) == 2 {
+			rows = append(rows, kit.Row(12, row...))
+			row = nil
+		}
+	}
+	if len(row) > 0 {
+		rows = append(rows, kit.Row(12, row...))
+	}
+	return kit.Box(kit.WaitingTint, kit.WaitingLine, 6, kit.Pad(10, 12, 10, 12, kit.Col(6,
+		kit.Row(8, kit.NewIcon(kit.ShapeNeeds, 12, kit.Waiting), kit.Small(model.Count(n, "character here would be invisible or mistaken", "characters here would be invisible or mistaken"), kit.Bold)),
+		kit.Pad(0, 0, 0, 20, kit.Col(2, rows...)))))
+}
+
+// shortFact is how many characters fit one line behind a label.
+const shortFact = 88
+
+func (w *approvalWindow) fact(f model.Fact) fyne.CanvasObject {
+	d := f.Detail
+	label := kit.Col(0, kit.Sized(0, 24, kit.Row(0, kit.Note(f.Label))))
+	text := func(s string) *kit.Text {
+		if f.Label == "Why" {
+			return kit.Body(s, kit.Italic)
+		}
+		return kit.Small(s)
+	}
+	var value fyne.CanvasObject
+	switch {
+	case f.Label == "Digest":
+		copied := kit.NewButton(kit.QuietButton, "Copy", func() { w.d.app.Clipboard().SetContent(w.v.Digest) }).Icon(kit.ShapeCopy).Small().NoEnter()
+		value = kit.Columns(8, kit.Grow(kit.Pad(3, 0, 3, 0, kit.PlainCode([][]kit.Span{{{Text: d.Text + " " + d.Code}}}, kit.SizeSmall, 18))), kit.Col(0, copied))
+	case len([]rune(d.String())) <= shortFact:
+		cells := []fyne.CanvasObject{}
+		if d.Text != "" {
+			cells = append(cells, text(d.Text))
+		}
+		if d.Code != "" {
+			cells = append(cells, kit.Small(d.Code, kit.Mono))
+		}
+		if d.Tail != "" {
+			cells = append(cells, kit.Note(d.Tail))
+		}
+		value = kit.Sized(0, 24, kit.Row(8, append(cells, kit.Spring())...))
+	default:
+		var cells []fyne.CanvasObject
+		if d.Text != "" {
+			cells = append(cells, kit.NewParagraph(d.Text, kit.SizeSmall, kit.Ink))
+		}
+		if d.Code != "" {
+			cells = append(cells, kit.PlainCode([][]kit.Span{{{Text: d.Code}}}, kit.SizeSmall, 18))
+		}
+		if d.Tail != "" {
+			cells = append(cells, kit.NewParagraph(d.Tail, kit.SizeSmall, kit.Quiet))
+		}
+		value = kit.Pad(3, 0, 3, 0, kit.Col(0, cells...))
+	}
+	return kit.Columns(0, kit.Fix(92, label), kit.Grow(kit.Col(0, value)))
+}
+
+// drawFoot chooses the buttons.
+func (w *approvalWindow) drawFoot() {
+	w.deny, w.allow, w.others = nil, nil, nil
+	if w.settled != "" {
+		label := "Close"
+		if len(w.d.st.Pending("")) > 0 {
+			label = "Next"
+		}
+		kit.Set(w.foot, kit.Row(8, kit.NewIcon(kit.ShapeStopped, 12, kit.Quiet), kit.Grow(kit.Body(capital(w.settled)).CutEnd()), kit.NewButton(kit.Plain, label, w.forward).Least(84)))
+		return
+	}
+	denyLabel, allowLabel := "Deny", "Allow once"
+	if w.v.Start {
+		allowLabel = "Start"
+	}
+	if w.question != nil {
+		denyLabel, allowLabel = "Don't answer", "Answer"
+	}
+	w.deny = kit.NewGatedButton(w.gate, kit.Plain, denyLabel, func() { w.answer("Denying", wire.AnswerParams{}) }).Wide(84)
+	if w.reason {
+		w.why = newEntry()
+		w.why.SetPlaceHolder("Why not? The agent is told this.")
+		send := func() { w.answer("Denying", wire.AnswerParams{Reason: w.why.Text}) }
+		w.why.OnSubmitted = func(string) { send() }
+		cancel := kit.NewButton(kit.QuietButton, "Cancel", w.escape).Tall()
+		ok := kit.NewButton(kit.Plain, "Deny", send).Tall().Least(84)
+		w.others = append(w.others, ok, w.why)
+		kit.Set(w.foot, kit.Row(8, kit.Grow(kit.FieldFor(w.why, false, 0)), cancel, ok), kit.Gap(10), w.hint)
+		w.deny = nil
+		if w.win != nil {
+			w.win.Canvas().Focus(w.why)
+		}
+		return
+	}
+	w.allow = kit.NewGatedButton(w.gate, kit.Tint, allowLabel, func() {
+		if w.question != nil {
+			w.answerQuestion()
+			return
+		}
+		w.answer("Allowing", wire.AnswerParams{Allow: true, For: approval.ForOnce})
+	}).Wide(108)
+	w.allow.Disable()
+	row := []fyne.CanvasObject{w.deny, kit.Gap(4)}
+	w.others = append(w.others, w.deny)
+	if !w.v.Start {
+		why := kit.NewGatedButton(w.gate, kit.QuietButton, "Deny and say why…", func() {
+			if w.armed() {
+				w.reason = true
+				w.draw()
+			}
+		})
+		stop := kit.NewGatedButton(w.gate, kit.QuietDanger, "Deny and stop", func() { w.answer("Denying and stopping", wire.AnswerParams{Stop: true}) })
+		w.others = append(w.others, why, stop)
+		row = append(row, why, stop)
+	}
+	row = append(row, kit.Spring(), w.allow)
+	kit.Set(w.foot, kit.Row(8, row...), kit.Gap(10), w.hint)
+}

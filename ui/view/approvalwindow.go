@@ -1,0 +1,338 @@
+package view
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"fyne.io/fyne/v2"
+	"fyne.io/fyne/v2/driver/desktop"
+
+	"github.com/reevehq/reeve/app/approval"
+	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/view/kit"
+)
+
+// armDelay is how long an approval is shown before anything can answer it, so
+// that what was meant for another window decides nothing here.
+const armDelay = 400 * time.Millisecond
+
+// Sizes of the dialog. It is as high as its content wants, within these.
+const (
+	dialogWidth = 800
+	dialogLow   = 460
+	dialogHigh  = 700
+)
+
+// approvalWindow shows one approval after the other. Only its buttons decide:
+// closing it leaves everything waiting.
+type approvalWindow struct {
+	d    *desk
+	win  fyne.Window
+	root *fyne.Container
+	gate *kit.Gate
+
+	id      string
+	v       model.Approval
+	ready   bool      // v is what id asks for, and it is on the screen
+	since   time.Time // since when it is
+	busy    string    // what was answered, while the service is told
+	problem string
+	reason  bool // the reason of a denial is being written
+	settled string
+
+	counter    *kit.Text
+	prev, next *kit.Button
+	body       *fyne.Container
+	foot       *fyne.Container
+	deny       *kit.GatedButton
+	allow      *kit.GatedButton
+	hint       *kit.Text
+	why        *entry
+	question   *questionView
+	others     []fyne.Disableable // buttons of the footer that wait with the rest
+}
+
+// review shows an approval in the dialog, in front.
+func (d *desk) review(id string) {
+	if w := d.approvals; w != nil {
+		w.show(id)
+		w.win.Show()
+		w.win.RequestFocus()
+		return
+	}
+	if _, ok := d.st.Approval(id); !ok {
+		d.openMain()
+		return
+	}
+	w := newApprovalWindow(d)
+	d.approvals = w
+	w.win = d.app.NewWindow("Reeve")
+	w.win.SetPadded(false)
+	w.win.SetContent(w.root)
+	w.win.SetOnClosed(func() {
+		d.approvals = nil
+		d.afterClose()
+	})
+	w.keys(w.win.Canvas())
+	w.show(id)
+	w.win.Resize(w.size())
+	w.win.CenterOnScreen()
+	w.win.Show()
+	w.win.RequestFocus()
+	w.onScreen()
+}
+
+func newApprovalWindow(d *desk) *approvalWindow {
+	w := &approvalWindow{d: d, counter: kit.Small(""), hint: kit.Note("").CutEnd(), body: kit.Col(0), foot: kit.Col(0)}
+	w.gate = &kit.Gate{Open: w.armed, OnEnter: func() { w.answer("Denying", wire.AnswerParams{}) }}
+	w.prev = kit.NewButton(kit.QuietButton, "", func() { w.step(-1) }).Icon(kit.ShapeLeft).Small().NoEnter()
+	w.next = kit.NewButton(kit.QuietButton, "", func() { w.step(1) }).Icon(kit.ShapeRight).Small().NoEnter()
+	w.root = kit.Sized(dialogWidth-120, 360, kit.NewFill(kit.Surface))
+	return w
+}
+
+// keys gives the window's keys a meaning where nothing has the focus.
+func (w *approvalWindow) keys(c fyne.Canvas) {
+	enter := func(e *fyne.KeyEvent) bool {
+		return w.deny != nil && (e.Name == fyne.KeyReturn || e.Name == fyne.KeyEnter)
+	}
+	c.SetOnTypedKey(func(e *fyne.KeyEvent) {
+		switch {
+		case e.Name == fyne.KeyEscape:
+			w.escape()
+		case enter(e) && c.Focused() == nil:
+			w.deny.TypedKey(e)
+		}
+	})
+	if dc, ok := c.(desktop.Canvas); ok {
+		dc.SetOnKeyDown(func(e *fyne.KeyEvent) {
+			if enter(e) {
+				w.deny.KeyDown(e)
+			}
+		})
+		dc.SetOnKeyUp(func(e *fyne.KeyEvent) {
+			if enter(e) {
+				w.deny.KeyUp(e)
+			}
+		})
+	}
+}
+
+func (w *approvalWindow) escape() {
+	if w.reason {
+		w.reason = false
+		w.draw()
+		return
+	}
+	if w.win != nil {
+		w.win.Close()
+	}
+}
+
+// armed reports whether the approval was on the screen long enough.
+func (w *approvalWindow) armed() bool {
+	return w.ready && !w.since.IsZero() && w.d.now().Sub(w.since) >= armDelay
+}
+
+// show turns to an approval. Nothing can answer it before it was read whole and
+// shown for a while.
+func (w *approvalWindow) show(id string) {
+	a, ok := w.d.st.Approval(id)
+	if !ok || id == w.id {
+		return
+	}
+	w.gate.Reset()
+	w.id, w.ready, w.busy, w.problem, w.reason, w.settled, w.question = id, false, "", "", false, "", nil
+	w.since = time.Time{}
+	if ref, big := model.SubjectBlob(a); big {
+		w.v = model.Approval{Title: "Allow this?"}
+		w.draw()
+		task(w.d, func(ctx context.Context) ([]byte, error) { return w.d.blob(ctx, ref) }, func(data []byte, err error) {
+			if w.id != id {
+				return
+			}
+			if err != nil {
+				w.problem = sentence(err)
+				w.draw()
+				return
+			}
+			a.Subject = json.RawMessage(data)
+			w.present(a)
+		})
+		return
+	}
+	w.present(a)
+}
+
+func (w *approvalWindow) present(a wire.Approval) {
+	w.v = model.NewApproval(a, w.d.o.Home, w.d.now())
+	w.ready = true
+	if w.v.Question != nil {
+		w.question = newQuestionView(*w.v.Question, w.changed)
+	}
+	w.draw()
+	if w.win != nil {
+		w.win.SetTitle(w.v.Title)
+		w.onScreen()
+	}
+}
+
+// onScreen starts the delay: from now on the person can see what is asked.
+func (w *approvalWindow) onScreen() {
+	if !w.ready {
+		return
+	}
+	w.since = w.d.now()
+	w.focus()
+	w.d.after(armDelay+10*time.Millisecond, w.changed)
+}
+
+// focus puts the keyboard on Deny.
+func (w *approvalWindow) focus() {
+	if w.win != nil && w.deny != nil && w.settled == "" {
+		w.win.Canvas().Focus(w.deny)
+	}
+}
+
+// after runs f on the UI goroutine when the time has passed.
+func (d *desk) after(t time.Duration, f func()) {
+	d.background(func(ctx context.Context) {
+		timer := time.NewTimer(t)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			d.do(f)
+		case <-ctx.Done():
+		}
+	})
+}
+
+// refresh takes what changed outside: the queue, and answers of others.
+func (w *approvalWindow) refresh() {
+	a, ok := w.d.st.Approval(w.id)
+	settled := ""
+	switch {
+	case !ok && w.busy == "":
+		settled = "it no longer waits"
+	case ok && a.State != string(approval.Pending):
+		settled = model.Settled(a, w.d.now())
+	}
+	if settled != "" && settled != w.settled && w.busy == "" {
+		w.settled, w.reason = settled, false
+		w.v.State = a.State
+		w.draw()
+		return
+	}
+	w.changed()
+}
+
+// changed brings counter and buttons in line.
+func (w *approvalWindow) changed() {
+	pending := w.d.st.Pending("")
+	i := slices.IndexFunc(pending, func(a wire.Approval) bool { return a.ID == w.id })
+	text := ""
+	switch {
+	case i < 0 && len(pending) > 0:
+		text = fmt.Sprintf("%d waiting", len(pending))
+	case len(pending) > 1:
+		text = fmt.Sprintf("%d of %d waiting", i+1, len(pending))
+	}
+	if text != w.counter.Text() {
+		w.counter.SetText(text)
+		w.root.Refresh()
+	}
+	enable(w.prev, i > 0)
+	enable(w.next, i >= 0 && i < len(pending)-1)
+	free := w.armed() && w.busy == "" && w.settled == ""
+	if w.allow != nil {
+		can := free && w.v.CanAllow() && !w.reason
+		if w.question != nil {
+			can = can && w.question.answer() != ""
+		}
+		enable(w.allow, can)
+	}
+	for _, b := range w.others {
+		enable(b, w.busy == "" && w.ready)
+	}
+	w.hint.SetText(w.hintText())
+}
+
+func (w *approvalWindow) hintText() string {
+	switch {
+	case w.busy != "":
+		return w.busy
+	case w.v.Unverified != "":
+		return "Enter denies. Esc leaves it waiting."
+	case len(w.v.MustOpen()) > 0:
+		return "Show all lines to allow. Enter denies. Esc leaves it waiting."
+	case w.question != nil:
+		return "Esc leaves it waiting. Answering needs a click, or Tab and Space."
+	}
+	return "Enter denies. Esc leaves it waiting. Allowing needs a click, or Tab and Space."
+}
+
+// step turns to another approval of the queue.
+func (w *approvalWindow) step(by int) {
+	pending := w.d.st.Pending("")
+	i := slices.IndexFunc(pending, func(a wire.Approval) bool { return a.ID == w.id }) + by
+	if i >= 0 && i < len(pending) && w.busy == "" {
+		w.show(pending[i].ID)
+	}
+}
+
+// forward turns to the oldest approval that waits, or closes the dialog.
+func (w *approvalWindow) forward() {
+	for _, a := range w.d.st.Pending("") {
+		if a.ID != w.id {
+			w.show(a.ID)
+			return
+		}
+	}
+	if w.win != nil {
+		w.win.Close()
+	}
+}
+
+// answer tells the service what the person decided.
+func (w *approvalWindow) answer(doing string, p wire.AnswerParams) {
+	if !w.armed() || w.busy != "" || w.settled != "" || p.Allow && !w.v.CanAllow() {
+		return
+	}
+	p.RequestKey, p.ID, p.Digest = requestKey(), w.id, w.v.Digest
+	w.busy, w.problem = doing, ""
+	w.changed()
+	task(w.d, func(ctx context.Context) (wire.ApprovalResult, error) {
+		var r wire.ApprovalResult
+		err := w.d.call(ctx, wire.MethodApprovalAnswer, p, &r)
+		return r, err
+	}, func(_ wire.ApprovalResult, err error) {
+		if w.id != p.ID {
+			return
+		}
+		w.busy, w.reason = "", false
+		if err == nil {
+			w.forward()
+			return
+		}
+		w.problem = sentence(err)
+		w.draw()
+		w.refresh()
+		w.focus()
+	})
+}
+
+func (w *approvalWindow) answerQuestion() {
+	if text := w.question.answer(); text != "" {
+		w.answer("Answering", wire.AnswerParams{Allow: true, For: approval.ForOnce, Text: text})
+	}
+}
+
+// size is what the content wants, within the limits.
+func (w *approvalWindow) size() fyne.Size {
+	h := kit.HeightFor(w.body, dialogWidth-48) + kit.HeightFor(w.foot, dialogWidth) + 140
+	return fyne.NewSize(dialogWidth, min(max(h, dialogLow), dialogHigh))
+}

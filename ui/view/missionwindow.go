@@ -1,0 +1,333 @@
+package view
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"fyne.io/fyne/v2"
+	"fyne.io/fyne/v2/driver/desktop"
+
+	"github.com/reevehq/reeve/app/mission"
+	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/view/kit"
+)
+
+// railWidth is the right rail's; it folds away in windows narrower than
+// foldRail.
+const (
+	railWidth = 272
+	foldRail  = 1000
+)
+
+// missionWindow is one mission: transcript, steering, and how it stands.
+type missionWindow struct {
+	d       *desk
+	id      string
+	win     fyne.Window
+	root    fyne.CanvasObject
+	session string // whose entries the transcript holds
+
+	head  *missionHead
+	strip *strip
+	log   *transcriptView
+	steer *steerBox
+	rail  *missionRail
+	foot  *missionFoot
+	busy  string // what was asked of the service: the verb on its button
+}
+
+func newMissionWindow(d *desk, id string) *missionWindow {
+	w := &missionWindow{d: d, id: id}
+	m, _ := d.st.Mission(id)
+	w.head = newMissionHead(w)
+	w.strip = newStrip()
+	w.log = newTranscriptView(d, m.Folder)
+	w.steer = newSteerBox(w)
+	w.rail = newMissionRail()
+	w.foot = newMissionFoot()
+	rail := kit.Columns(0, kit.VLine(), kit.Fix(railWidth, w.rail.root))
+	body := kit.Fold(600, foldRail, kit.Columns(0, kit.Grow(kit.Col(0, kit.Grow(w.log.root), kit.HLine(), w.steer.root)), rail), rail)
+	w.root = kit.Over(kit.Ground, kit.Col(0, w.head.root, w.strip.root, kit.HLine(), kit.Grow(body), w.foot.root))
+	w.refresh()
+	return w
+}
+
+// openMission shows a mission's window, in front.
+func (d *desk) openMission(id string) {
+	if w := d.missions[id]; w != nil {
+		w.win.Show()
+		w.win.RequestFocus()
+		return
+	}
+	m, ok := d.st.Mission(id)
+	if !ok {
+		d.openMain()
+		return
+	}
+	w := newMissionWindow(d, id)
+	d.missions[id] = w
+	w.win = d.window("Reeve: "+model.Clean(m.Title), "mission", w.root, mainSize)
+	w.win.SetOnClosed(func() {
+		d.rememberSize("mission", w.win)
+		w.follow("")
+		delete(d.missions, id)
+		d.afterClose()
+	})
+	c := w.win.Canvas()
+	c.AddShortcut(&desktop.CustomShortcut{KeyName: fyne.KeyN, Modifier: fyne.KeyModifierShortcutDefault}, func(fyne.Shortcut) { d.openForm() })
+	c.SetOnTypedKey(func(e *fyne.KeyEvent) {
+		if e.Name == fyne.KeyEscape {
+			w.strip.dismiss()
+		}
+	})
+	w.refresh()
+	w.win.Show()
+	c.Focus(w.steer.entry)
+}
+
+// afterClose ends the program when its last window is gone and there is no
+// tray to open another from.
+func (d *desk) afterClose() {
+	if d.trayKnown && !d.hasTray && d.main == nil && len(d.missions) == 0 && d.approvals == nil && d.form == nil {
+		d.quit()
+	}
+}
+
+// follow watches the session's entries in place of those before; "" none.
+func (w *missionWindow) follow(session string) {
+	if session == w.session {
+		return
+	}
+	if f := w.d.follower; f != nil {
+		if w.session != "" {
+			f.Unwatch(wire.TopicSession + w.session)
+		}
+		if session != "" {
+			f.Watch(wire.TopicSession + session)
+		}
+	}
+	w.session = session
+}
+
+func (w *missionWindow) load(entries []wire.Entry) { w.log.load(entries) }
+func (w *missionWindow) add(e wire.Entry)          { w.log.add(e) }
+
+func (w *missionWindow) failed(reason string) {
+	w.log.problem("The transcript can't be read at present. " + sentence(fmt.Errorf("%s", reason)))
+}
+
+// refresh brings the window in line with the mission as it is known now.
+func (w *missionWindow) refresh() {
+	m, ok := w.d.st.Mission(w.id)
+	if !ok {
+		return
+	}
+	if w.win != nil {
+		w.follow(m.Session)
+		w.d.st.MarkSeen(w.id)
+	}
+	now := w.d.now()
+	row, _ := w.d.st.Row(w.id, now)
+	pending := w.d.st.Pending(w.id)
+	w.head.set(m, row)
+	w.log.flush(m, pending, now)
+	w.steer.set(m)
+	w.rail.set(m)
+	w.foot.set(m, w.log)
+	w.standing(m, pending)
+}
+
+// standing shows above the transcript what keeps the mission from going on.
+func (w *missionWindow) standing(m wire.Mission, pending []wire.Approval) {
+	link, text := w.d.st.Link()
+	p := mission.Phase(m.Phase)
+	switch {
+	case link == model.Running && p == mission.Proposed && len(pending) > 0:
+		w.strip.base("start"+pending[0].ID, func() fyne.CanvasObject { return waitingCard(w.d, pending[0], w.d.now()) })
+	case link != model.Running:
+		w.strip.base("link", func() fyne.CanvasObject {
+			return note(kit.WaitingTint, kit.WaitingLine, kit.ShapeNews, kit.Waiting, text)
+		})
+	case m.Failure != nil && (p == mission.Blocked || p == mission.StartupFailed):
+		w.strip.base("failure"+m.Failure.Message, func() fyne.CanvasObject {
+			title := "Blocked"
+			if p == mission.StartupFailed {
+				title = "It could not start"
+			}
+			return problemBox(title, model.Clean(m.Failure.Message))
+		})
+	case len(m.Left) > 0:
+		w.strip.base("left"+strings.Join(m.Left, ","), func() fyne.CanvasObject {
+			return problemBox("Processes that could not be ended", model.Clean(strings.Join(m.Left, ", ")))
+		})
+	default:
+		w.strip.base("", nil)
+	}
+}
+
+// control asks the service to change the mission; what it refuses is shown in
+// the window.
+func (w *missionWindow) control(verb, method string, params any) {
+	w.busy = verb
+	w.refresh()
+	task(w.d, func(ctx context.Context) (wire.MissionResult, error) {
+		var r wire.MissionResult
+		err := w.d.call(ctx, method, params, &r)
+		return r, err
+	}, func(_ wire.MissionResult, err error) {
+		w.busy = ""
+		if err != nil {
+			w.strip.tell(problemBox(verb+" did not work", sentence(err), kit.NewButton(kit.Plain, "Close", w.strip.dismiss).Small()))
+		}
+		w.refresh()
+	})
+}
+
+// askStop asks once more before the work is ended.
+func (w *missionWindow) askStop() {
+	keep := kit.NewButton(kit.Plain, "Go on", w.strip.dismiss)
+	stop := kit.NewButton(kit.Danger, "Stop the mission", func() {
+		w.strip.dismiss()
+		w.control("Stop", wire.MethodMissionStop, wire.MissionParams{RequestKey: requestKey(), ID: w.id})
+	}).NoEnter()
+	w.strip.tell(kit.Box(kit.WrongTint, kit.WrongLine, 8, kit.Pad(10, 12, 10, 12, kit.Row(8,
+		kit.NewIcon(kit.ShapeStopped, 14, kit.Wrong), kit.Body("Stop this mission?", kit.Bold),
+		kit.Grow(kit.Note("Its processes are ended and it cannot go on. The checkout stays as it is.").CutEnd()), keep, stop))))
+	if w.win != nil {
+		w.win.Canvas().Focus(keep)
+	}
+}
+
+// missionHead is title, state, time and the two controls.
+type missionHead struct {
+	w           *missionWindow
+	root        fyne.CanvasObject
+	title       *kit.Text
+	badge       *kit.Badge
+	who, folder *kit.Text
+	left, ends  *kit.Text
+	bar         *kit.TimeBar
+	pause, stop *kit.Button
+	top, times  *fyne.Container
+	shown       headShown
+}
+
+type headShown struct {
+	row  model.Row
+	busy string
+}
+
+func newMissionHead(w *missionWindow) *missionHead {
+	h := &missionHead{w: w, title: kit.Title("").CutEnd(), badge: kit.NewBadge(kit.Working, ""), who: kit.Small(""), folder: kit.Small("", kit.Mono).CutMiddle(),
+		left: kit.Body("", kit.Bold), ends: kit.Note(""), bar: kit.NewTimeBar(1, kit.Accent)}
+	h.pause = kit.NewButton(kit.Plain, "Pause", h.pauseOrResume).Icon(kit.ShapePaused).Least(100)
+	h.stop = kit.NewButton(kit.Danger, "Stop…", w.askStop).Icon(kit.ShapeStopped)
+	h.top = kit.Row(10, kit.Shrink(h.title), h.badge)
+	h.times = kit.Row(0, h.left, kit.Spring(), h.ends)
+	h.root = kit.Pad(16, 20, 12, 20, kit.Row(0,
+		kit.Grow(kit.Col(6, h.top, kit.Row(8, h.who, kit.Note("in"), kit.Shrink(h.folder)))),
+		kit.Gap(20), kit.Fix(188, kit.Col(8, h.times, h.bar)), kit.Gap(20), h.pause, kit.Gap(8), h.stop))
+	return h
+}
+
+func (h *missionHead) pauseOrResume() {
+	m, _ := h.w.d.st.Mission(h.w.id)
+	params := wire.MissionParams{RequestKey: requestKey(), ID: h.w.id}
+	if canResume(m.Phase) {
+		h.w.control("Resume", wire.MethodMissionResume, params)
+		return
+	}
+	h.w.control("Pause", wire.MethodMissionPause, params)
+}
+
+func (h *missionHead) set(m wire.Mission, row model.Row) {
+	row.Fraction = math.Round(row.Fraction*188) / 188
+	now := headShown{row: row, busy: h.w.busy}
+	if now == h.shown {
+		return
+	}
+	h.shown = now
+	h.title.SetText(row.Title)
+	h.badge.Set(kitState(row.Shape), row.Word)
+	h.who.SetText(row.Provider)
+	h.folder.SetText(model.Path(m.Folder, h.w.d.o.Home))
+	h.left.SetText(row.Time)
+	h.ends.SetText(row.End)
+	color := kit.Accent
+	switch {
+	case row.Urgent || row.Shape == model.ShapeNeeds:
+		color = kit.Waiting
+	case row.Shape == model.ShapePaused:
+		color = kit.Quiet
+	}
+	if row.Bar {
+		h.ends.SetText("ends " + row.End)
+		h.bar.Show()
+		h.bar.Set(float32(row.Fraction), color)
+	} else {
+		h.bar.Hide()
+	}
+	label, shape := "Pause", kit.ShapePaused
+	if canResume(m.Phase) {
+		label, shape = "Resume", kit.ShapeRight
+	}
+	if h.w.busy == "Pause" || h.w.busy == "Resume" {
+		label = map[string]string{"Pause": "Pausing", "Resume": "Resuming"}[h.w.busy]
+	}
+	h.pause.Icon(shape)
+	h.pause.SetLabel(label)
+	enable(h.pause, h.w.busy == "" && (canPause(m.Phase) || canResume(m.Phase)))
+	h.stop.SetLabel("Stop…")
+	if h.w.busy == "Stop" {
+		h.stop.SetLabel("Stopping")
+	}
+	enable(h.stop, h.w.busy == "" && canStop(m.Phase))
+	kit.Set(h.top, kit.Shrink(h.title), h.badge)
+	h.times.Refresh()
+	h.root.Refresh()
+}
+
+// strip is the place under the header for what stands in the way, and for one
+// question or refusal over it.
+type strip struct {
+	root     *fyne.Container
+	key      string
+	standing fyne.CanvasObject
+	told     fyne.CanvasObject
+}
+
+func newStrip() *strip { return &strip{root: kit.Col(0)} }
+
+func (s *strip) base(key string, build func() fyne.CanvasObject) {
+	if key == s.key {
+		return
+	}
+	s.key, s.standing = key, nil
+	if build != nil {
+		s.standing = build()
+	}
+	s.draw()
+}
+
+func (s *strip) tell(o fyne.CanvasObject) { s.told = o; s.draw() }
+func (s *strip) dismiss()                 { s.told = nil; s.draw() }
+
+func (s *strip) draw() {
+	o := s.standing
+	if s.told != nil {
+		o = s.told
+	}
+	if o == nil {
+		kit.Set(s.root)
+		return
+	}
+	kit.Set(s.root, kit.Pad(0, 20, 12, 20, o))
+}
+
+// note is one line on a tint.
+func note(tint, edge kit.Color, shape kit.Shape, color kit.Color, text string) fyne.CanvasObject {
+	return kit.Box(tint, edge, 8, kit.Pad(8, 12, 8, 12, kit.Row(8, kit.NewIcon(shape, 14, color), kit.Grow(kit.Body(text).CutEnd()))))
+}
