@@ -241,6 +241,8 @@ func TestStart(t *testing.T) {
 	}
 	w.terminal, w.vars["NO_COLOR"], w.stdin = true, "1", "y\n"
 	w.expect(ExitOK, "Started. Follow it with: reeve watch aaaaaa", "", "start", "--provider", "claude", "--scope", "x")
+	w.stdin = ""
+	w.expect(ExitOK, "It still waits; nothing was decided.", "", "start", "--provider", "claude", "--scope", "x")
 	w.stdin = "n\n"
 	w.expect(ExitDenied, "Start it?", "You denied the mission; nothing ran.", "start", "--provider", "claude", "--scope", "x")
 	f.with(func() {

@@ -181,6 +181,8 @@ func (a *app) run(ctx context.Context, p *proposal) error {
 		}
 		if answered != nil {
 			r.Approval = *answered
+		} else {
+			fmt.Fprintf(a.human(), "It still waits; nothing was decided. Allow it with: reeve allow %s\n", short(r.Approval.ID))
 		}
 		if m, err := call[wire.MissionResult](ctx, a, wire.MethodMissionGet, wire.IDParams{ID: r.Mission.ID}); err == nil {
 			r.Mission = m.Mission
