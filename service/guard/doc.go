@@ -9,7 +9,8 @@
 //
 // What happens is written to the log first and told to the service afterwards.
 // The one lock of a guard, guard.mu, covers all of its state and its log; no
-// call to a provider and no wait is made while it is held.
+// call to a provider and no wait is made while it is held. The lock of a
+// connection, peer.mu, comes after it.
 package guard
 
 import "time"

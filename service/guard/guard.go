@@ -23,7 +23,8 @@ type cause string
 
 const (
 	causeInterrupt cause = "interrupt" // the turn alone
-	causeStop      cause = "stop"      // by the service, a signal, or for want of an owner
+	causeStop      cause = "stop"      // by the service, or for want of one
+	causeSignal    cause = "signal"    // the keeper waits 10 s, so there is less time
 	causeDeadline  cause = "deadline"
 	causeKeeper    cause = "keeper" // the keeper is gone: nothing may be left to chance
 	causeLog       cause = "log"    // what happens can't be recorded any more
@@ -295,14 +296,18 @@ func (g *guard) linger() {
 	}
 }
 
-// lingerFor is how long a guard that has ended by itself waits for its owner.
-const lingerFor = 10 * time.Second
+// lingerFor is how long a guard that has ended by itself still answers, and
+// adapterFor how long it waits for an adapter that does not return.
+const (
+	lingerFor  = 2 * time.Second
+	adapterFor = 10 * time.Second
+)
 
 // stopPlans say how long a tree has. Nothing may be left 8 s after a deadline,
 // of which the provider had the first second.
 func stopPlan(c cause) proc.StopPlan {
 	switch c {
-	case causeDeadline:
+	case causeDeadline, causeSignal:
 		return proc.StopPlan{Term: 2 * time.Second, Kill: 5 * time.Second}
 	case causeKeeper, causeLog, causeInterrupt:
 		return proc.StopPlan{}

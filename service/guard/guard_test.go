@@ -1,3 +1,5 @@
+//go:build unix
+
 package guard_test
 
 import (
@@ -329,8 +331,10 @@ func (w *worker) escape(c *guard.Client, then string) []proc.ID {
 }
 
 func TestNothingSurvivesATurn(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"fake", "fake-keep"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w, c := started(t, name)
 			ids := w.escape(c, "exit 0")
 			if err := os.WriteFile(filepath.Join(w.folder, "go"), []byte("\n"), 0); err != nil {
@@ -363,6 +367,7 @@ func TestNothingSurvivesATurn(t *testing.T) {
 }
 
 func TestNothingSurvivesTheGuard(t *testing.T) {
+	t.Parallel()
 	kill := func(which func(wire.GuardRecord) wire.Process, sig os.Signal) func(*testing.T, *worker, *guard.Client) {
 		return func(t *testing.T, w *worker, c *guard.Client) {
 			if err := proc.ID(which(c.Record)).Signal(sig); err != nil {
@@ -435,6 +440,7 @@ func TestEndUnadoptedTouchesNobodyElse(t *testing.T) {
 }
 
 func TestPause(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"fake", "fake-deaf", "fake-keep"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -459,6 +465,7 @@ func TestPause(t *testing.T) {
 }
 
 func TestDeadline(t *testing.T) {
+	t.Parallel()
 	hour := time.Hour
 	for name, shift := range map[string][2]time.Duration{
 		"sleep":            {hour, hour},
@@ -491,6 +498,7 @@ func TestDeadline(t *testing.T) {
 		})
 	}
 	t.Run("alone", func(t *testing.T) {
+		t.Parallel()
 		w, c := started(t, "fake-deaf")
 		w.turn(c, `trap '' INT TERM; echo begun; sleep 300`)
 		next(t, c, wire.KindText)

@@ -155,7 +155,7 @@ func run(ctx context.Context, dir string, o Options) (code int, err error) {
 		return exitFailed, err
 	}
 	defer func() { err = errors.Join(err, g.currentTree().Close()) }()
-	g.logID = newID("l-")
+	g.logID = g.boot.Attempt // one log an attempt
 	if g.log, err = runlog.Create(filepath.Join(dir, logFile), g.logID); err != nil {
 		return exitFailed, err
 	}
@@ -203,7 +203,7 @@ func (g *guard) live(ctx context.Context, listener net.Listener) {
 	g.wg.Go(func() {
 		select {
 		case <-ctx.Done():
-			g.askToEnd(causeStop, reasonTerminated)
+			g.askToEnd(causeSignal, reasonTerminated)
 		case <-g.ctx.Done():
 		}
 	})
@@ -235,7 +235,7 @@ func (g *guard) live(ctx context.Context, listener net.Listener) {
 	}()
 	select {
 	case <-settled:
-	case <-time.After(lingerFor):
+	case <-time.After(adapterFor):
 		g.logger.Error("an adapter does not return; the guard ends without it")
 	}
 }

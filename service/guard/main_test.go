@@ -1,3 +1,5 @@
+//go:build unix
+
 package guard_test
 
 import (
@@ -22,6 +24,8 @@ import (
 	"github.com/reevehq/reeve/service/internal/proc"
 	"github.com/reevehq/reeve/service/internal/runlog"
 	"github.com/reevehq/reeve/service/provider"
+	"github.com/reevehq/reeve/service/provider/acp"
+	"github.com/reevehq/reeve/service/provider/demo"
 )
 
 // The test binary is also the guard's program.
@@ -36,6 +40,12 @@ func TestMain(m *testing.M) {
 			Check:       20 * time.Millisecond,
 		}))
 	}
+	if len(os.Args) == 2 && os.Args[1] == "demo-agent" {
+		if demo.Main(context.Background(), os.Stdin, os.Stdout) != nil {
+			os.Exit(3)
+		}
+		os.Exit(0)
+	}
 	if len(os.Args) > 2 && os.Args[1] == "claim" {
 		os.Exit(claimFromWorker(os.Args[2]))
 	}
@@ -47,6 +57,9 @@ func TestMain(m *testing.M) {
 func findFake(name string) (provider.Provider, error) {
 	if f, ok := fakes[name]; ok {
 		return f, nil
+	}
+	if exe, err := os.Executable(); err == nil && name == "acp:demo" {
+		return acp.Demo(exe), nil
 	}
 	return nil, errors.New("unknown")
 }

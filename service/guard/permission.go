@@ -242,7 +242,7 @@ func (g *guard) settleAllLocked(c cause) {
 	switch c {
 	case causeDeadline:
 		s = settlement{outcome: outcomeExpired, by: "deadline"}
-	case causeStop, causeKeeper, causeLog:
+	case causeStop, causeSignal, causeKeeper, causeLog:
 		s.by = "stop"
 	}
 	var open []*question
