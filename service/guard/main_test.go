@@ -51,6 +51,8 @@ func TestMain(m *testing.M) {
 	}
 	// Each check of a property takes dozens of round trips to a real guard.
 	_ = flag.Set("rapid.checks", "15")
+	// The tests wait for most of their time.
+	_ = flag.Set("test.parallel", "8")
 	goleak.VerifyTestMain(m)
 }
 
