@@ -17,7 +17,12 @@ import (
 	"github.com/reevehq/reeve/service/provider/modelstub"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv("REEVE_FAKE") != "" {
+		fakeMain()
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // realClaude is the path of the pinned program. Without it these tests prove
 // nothing, so they fail rather than pass unseen.

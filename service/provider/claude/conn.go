@@ -22,6 +22,8 @@ var errNoTurn = errors.New("no turn is running")
 // never held while writing or emitting.
 type conn struct {
 	p       *child.Process
+	write   func([]byte) error
+	kill    func()
 	events  *child.Events
 	spec    provider.Spec
 	session string
@@ -61,12 +63,15 @@ type toolCall struct {
 }
 
 func newConn(p *child.Process, spec provider.Spec, session string) *conn {
-	return &conn{
+	c := &conn{
 		p: p, events: child.NewEvents(), spec: spec, session: session,
 		ready: make(chan response, 1), done: make(chan struct{}),
 		open: map[string]*ask{}, denied: map[string]bool{}, calls: map[string]*toolCall{},
 		streamed: map[string]string{}, thought: map[string]bool{},
 	}
+	c.write = func(b []byte) error { _, err := p.Write(b); return err }
+	c.kill = p.Kill
+	return c
 }
 
 type object = map[string]any
@@ -77,7 +82,7 @@ func (c *conn) send(v object) error {
 	if err != nil {
 		return fmt.Errorf("write to Claude Code: %w", err)
 	}
-	if _, err := c.p.Write(append(b, '\n')); err != nil {
+	if err := c.write(append(b, '\n')); err != nil {
 		return fmt.Errorf("write to Claude Code: %w", err)
 	}
 	return nil

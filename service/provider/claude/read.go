@@ -99,7 +99,7 @@ func (c *conn) violate(why string) {
 		c.broken = why
 	}
 	c.mu.Unlock()
-	c.p.Kill()
+	c.kill()
 }
 
 func (c *conn) handleRequest(m message) {
