@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"strings"
 
 	"fyne.io/fyne/v2"
 
@@ -21,7 +22,7 @@ func (w *approvalWindow) draw() {
 	w.drawBody()
 	w.drawFoot()
 	w.root.Objects = []fyne.CanvasObject{kit.NewFill(kit.Surface), kit.Col(0, head,
-		kit.Grow(kit.Scroll(kit.Pad(0, 24, 16, 24, w.body))), kit.HLine(),
+		kit.Grow(scroll(kit.Pad(0, 24, 16, 24, w.body))), kit.HLine(),
 		kit.Over(kit.Side, kit.Pad(14, 24, 14, 24, w.foot)))}
 	w.changed()
 	w.root.Refresh()
@@ -108,6 +109,8 @@ func (w *approvalWindow) part(i int, p model.Part, head *model.Part) fyne.Canvas
 		rows = append(rows, kit.Sized(0, 360, kit.Pad(8, 0, 8, 0, kit.CodeList(lines, kit.SizeSmall, 18))))
 	case p.Kind == model.PartCommand:
 		rows = append(rows, kit.Pad(8, 12, 8, 0, kit.Code(lines, kit.SizeBody, 24)))
+	case p.Kind == model.PartText && len(p.Shown.Hidden) == 0 && p.Open && !strings.HasPrefix(p.Label, "File"):
+		rows = append(rows, kit.Pad(8, 12, 8, 12, kit.Wrapped(p.Raw)))
 	default:
 		rows = append(rows, kit.Pad(8, 12, 8, 12, kit.PlainCode(lines, kit.SizeSmall, 18)))
 	}
@@ -205,7 +208,7 @@ func (w *approvalWindow) fact(f model.Fact) fyne.CanvasObject {
 	switch {
 	case f.Label == "Digest":
 		copied := kit.NewButton(kit.QuietButton, "Copy", func() { w.d.app.Clipboard().SetContent(w.v.Digest) }).Icon(kit.ShapeCopy).Small().NoEnter()
-		value = kit.Columns(8, kit.Grow(kit.Pad(3, 0, 3, 0, kit.PlainCode([][]kit.Span{{{Text: d.Text + " " + d.Code}}}, kit.SizeSmall, 18))), kit.Col(0, copied))
+		value = kit.Columns(8, kit.Grow(kit.Pad(3, 0, 3, 0, kit.PlainCode([][]kit.Span{{{Text: d.Text + " " + d.Code}}}, kit.SizeSmall, 18))), kit.Col(0, kit.Pad(-2, 0, -2, 0, copied)))
 	case len([]rune(d.String())) <= shortFact:
 		cells := []fyne.CanvasObject{}
 		if d.Text != "" {

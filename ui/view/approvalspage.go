@@ -32,7 +32,7 @@ const (
 func newApprovalsPage(d *desk) *approvalsPage {
 	p := &approvalsPage{d: d, list: kit.Col(0)}
 	p.root = kit.Col(0, kit.Pad(18, 20, 14, 20, kit.Row(0, kit.Title("Approvals"))),
-		kit.Grow(kit.Scroll(kit.Pad(0, 20, 12, 20, p.list))))
+		kit.Grow(scroll(kit.Pad(0, 20, 12, 20, p.list))))
 	return p
 }
 
@@ -107,11 +107,11 @@ func (p *approvalsPage) row(a wire.Approval, state kit.State, button fyne.Canvas
 	if button != nil {
 		end = kit.Fix(84, button)
 	}
-	whenCell := kit.Sized(216, 0, kit.Pad(0, 16, 0, 16, kit.Row(0, kit.Grow(kit.Note(when).CutEnd().Right()))))
-	return kit.Sized(0, rowHeight, kit.Pad(0, 12, 0, 14, kit.Fold(360, 620, kit.Row(0,
+	whenCell := kit.Sized(320, 0, kit.Pad(0, 16, 0, 16, kit.Row(0, kit.Grow(kit.Note(when).CutEnd().Right()))))
+	return kit.Sized(0, rowHeight, kit.Pad(0, 12, 0, 14, kit.Fold(360, 700, kit.Row(0,
 		state.Icon(14), kit.Gap(12),
 		kit.Grow(kit.Col(0,
 			kit.Fix(21, kit.Row(8, kit.Shrink(kit.Body(model.Clean(a.Title), kit.Bold).CutEnd()))),
 			kit.Fix(18, detailRow(model.Wants(a), kit.Note(model.ProviderTitle(a.Provider)))))),
-		kit.Fix(216, whenCell), end), whenCell)))
+		kit.Fix(320, whenCell), end), whenCell)))
 }

@@ -245,6 +245,8 @@ func (w *approvalWindow) changed() {
 		w.counter.SetText(text)
 		w.root.Refresh()
 	}
+	visible(w.prev, len(pending) > 1)
+	visible(w.next, len(pending) > 1)
 	enable(w.prev, i > 0)
 	enable(w.next, i >= 0 && i < len(pending)-1)
 	free := w.armed() && w.busy == "" && w.settled == ""

@@ -61,15 +61,12 @@ func loginEnv(ctx context.Context) []string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, shellLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, shell, "-lc", "env -0")
+	cmd := exec.CommandContext(ctx, shell, "-lc", `printf '\0'; env -0`)
 	cmd.WaitDelay = time.Second // a profile may leave a process with the pipe
 	out, err := cmd.Output()
-	// A profile may print before; the list is what looks like variables.
+	_, out, _ = bytes.Cut(out, []byte{0}) // what the profile printed before
 	var found []string
 	for entry := range bytes.SplitSeq(out, []byte{0}) {
-		if i := bytes.LastIndexByte(entry[:max(0, bytes.IndexByte(entry, '='))], '\n'); i >= 0 {
-			entry = entry[i+1:]
-		}
 		if name, _, ok := strings.Cut(string(entry), "="); ok && name != "" {
 			found = append(found, string(entry))
 		}

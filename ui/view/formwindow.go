@@ -93,7 +93,7 @@ func newFormWindow(d *desk) *formWindow {
 	head := kit.Pad(16, 24, 14, 24, kit.Row(10, kit.Title("New mission"), kit.Spring(),
 		kit.Row(8, kit.Small("1  Plan", kit.Bold), kit.NewIcon(kit.ShapeRight, 11, kit.Quiet), kit.Note("2  Approve"))))
 	body := kit.Columns(0,
-		kit.Grow(kit.Scroll(kit.Pad(20, 24, 16, 24, kit.Col(24,
+		kit.Grow(scroll(kit.Pad(20, 24, 16, 24, kit.Col(24,
 			f.folderRow(), f.agentRow(), f.scopeRow(), f.lengthRow(), f.unaskedRow())))),
 		kit.VLine(), kit.Fix(checksWidth, f.checksColumn()))
 	f.status = kit.Note("").CutEnd().Right()
@@ -113,7 +113,6 @@ func field(label fyne.CanvasObject, objects ...fyne.CanvasObject) fyne.CanvasObj
 
 func (f *formWindow) folderRow() fyne.CanvasObject {
 	f.folder = newEntry()
-	f.folder.TextStyle.Monospace = true
 	f.folder.SetPlaceHolder("A git checkout, such as ~/code/project")
 	f.folder.OnChanged = func(string) { f.changed() }
 	f.folder.onFocus = func(bool) {
@@ -182,7 +181,7 @@ func (f *formWindow) unaskedRow() fyne.CanvasObject {
 		})
 	}
 	return field(kit.Small("Allowed without asking", kit.Bold), kit.Row(20,
-		check("Read and search in the checkout", mission.UnaskedReads, true),
+		check("Read and search", mission.UnaskedReads, true),
 		check("Edit in the checkout", mission.UnaskedEdits, false),
 		check("Keep its task list", mission.UnaskedPlan, false)))
 }
@@ -190,7 +189,7 @@ func (f *formWindow) unaskedRow() fyne.CanvasObject {
 func (f *formWindow) checksColumn() fyne.CanvasObject {
 	f.checks, f.fine = kit.Col(14), kit.Note("")
 	f.fineRow = kit.Row(0, kit.Note("Checks", kit.Bold), kit.Spring(), f.fine)
-	return kit.Over(kit.Side, kit.Col(0, kit.Pad(18, 20, 0, 20, f.fineRow), kit.Grow(kit.Scroll(kit.Pad(14, 20, 18, 20, f.checks)))))
+	return kit.Over(kit.Side, kit.Col(0, kit.Pad(18, 20, 0, 20, f.fineRow), kit.Grow(scroll(kit.Pad(14, 20, 18, 20, f.checks)))))
 }
 
 // changed takes what the person filled in, and asks the service a moment later.

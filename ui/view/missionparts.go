@@ -97,7 +97,7 @@ type missionRail struct {
 
 func newMissionRail() *missionRail {
 	r := &missionRail{body: kit.Col(0)}
-	r.root = kit.Over(kit.Side, kit.Scroll(kit.Pad(16, 20, 16, 20, r.body)))
+	r.root = kit.Over(kit.Side, scroll(kit.Pad(16, 20, 16, 20, r.body)))
 	return r
 }
 

@@ -15,7 +15,7 @@ const rowHeight = 56
 // Widths of the list below which a row leaves something out.
 const (
 	foldCost     = 800
-	foldProvider = 620
+	foldProvider = 680
 )
 
 // missionRow is one mission in the list. It stays the same object while the

@@ -5,7 +5,6 @@ import (
 	"reflect"
 
 	"fyne.io/fyne/v2"
-	"fyne.io/fyne/v2/container"
 
 	"github.com/reevehq/reeve/ui/model"
 	"github.com/reevehq/reeve/ui/view/kit"
@@ -28,7 +27,7 @@ type missionsPage struct {
 	summary                *fyne.Container
 	search                 *kit.SearchEntry
 	list                   *fyne.Container
-	scroll                 *container.Scroll
+	scroll                 fyne.CanvasObject
 	empty                  *emptyView
 	full                   *fyne.Container
 
@@ -56,7 +55,7 @@ func newMissionsPage(d *desk) *missionsPage {
 	summaryCell := kit.Row(0, kit.Gap(14), p.summary)
 	head := kit.Fold(620, 860, kit.Row(0, kit.Title("Missions"), summaryCell, kit.Spring(), segments, kit.Gap(10), fieldCell, kit.Gap(10), create), summaryCell)
 	p.list = kit.Col(0)
-	p.scroll = kit.Scroll(kit.Pad(0, 20, 12, 20, p.list))
+	p.scroll = scroll(kit.Pad(0, 20, 12, 20, p.list))
 	p.full = kit.Col(0, kit.Pad(18, 20, 14, 20, head), kit.Grow(p.scroll))
 	p.empty = newEmptyView(d)
 	p.root = kit.Sized(0, 0, p.full)

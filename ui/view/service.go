@@ -30,10 +30,14 @@ func (s *serviceControl) start(d *desk) {
 	s.run(d, "Starting the service", func(ctx context.Context) error { return d.reeve(ctx, "service", "start") })
 }
 
-// restart stops the service as far as it can be asked, and starts it again.
-// Work goes on in between.
+// restart ends the service and starts it again. Work goes on in between.
 func (s *serviceControl) restart(d *desk) {
-	s.run(d, "Restarting the service", func(ctx context.Context) error { return d.reeve(ctx, "service", "restart") })
+	s.run(d, "Restarting the service", func(ctx context.Context) error {
+		if err := d.reeve(ctx, "service", "stop"); err != nil {
+			return err
+		}
+		return d.reeve(ctx, "service", "start")
+	})
 }
 
 // stop asks the service to end; workers go on under their guards.

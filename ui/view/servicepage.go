@@ -29,7 +29,7 @@ func newServicePage(d *desk) *servicePage {
 	p.stop = kit.NewButton(kit.Plain, "Stop", func() { d.service.stop(d) })
 	p.restart = kit.NewButton(kit.Plain, "Restart", func() { d.service.restart(d) })
 	p.root = kit.Col(0, kit.Pad(18, 20, 14, 20, kit.Row(8, kit.Title("Service"), kit.Spring(), p.start, p.stop, p.restart)),
-		kit.Grow(kit.Scroll(kit.Pad(0, 20, 20, 20, p.body))))
+		kit.Grow(scroll(kit.Pad(0, 20, 20, 20, p.body))))
 	return p
 }
 
@@ -104,6 +104,18 @@ func enable(c fyne.Disableable, on bool) {
 	}
 }
 
+// visible shows or hides an object where that changes something.
+func visible(o fyne.CanvasObject, on bool) {
+	if on == o.Visible() {
+		return
+	}
+	if on {
+		o.Show()
+	} else {
+		o.Hide()
+	}
+}
+
 // problemBox says what went wrong and what to do, where it happened.
 func problemBox(title, text string, buttons ...fyne.CanvasObject) fyne.CanvasObject {
 	lines := []fyne.CanvasObject{kit.Row(8, kit.NewIcon(kit.ShapeFailed, 14, kit.Wrong), kit.Grow(kit.Body(title, kit.Bold).CutEnd()))}
@@ -149,6 +161,14 @@ func (p *linkPage) needed() bool {
 	return true
 }
 
+// sentenceText is a sentence in the middle, or a paragraph where it is long.
+func sentenceText(text string) fyne.CanvasObject {
+	if len(text) < 70 {
+		return centered(kit.NewText(text, kit.SizeBody, kit.Quiet))
+	}
+	return centered(kit.Sized(460, 0, kit.NewParagraph(text, kit.SizeBody, kit.Quiet)))
+}
+
 func (p *linkPage) refresh() {
 	link, text := p.d.st.Link()
 	busy, problem := p.d.service.busy, p.d.service.problem
@@ -162,6 +182,7 @@ func (p *linkPage) refresh() {
 	switch link {
 	case model.NoService:
 		title, shape, label = "The service is not running", kit.ShapeStopped, "Start the service"
+		text = "Start it to go on. Nothing is lost: missions keep their state."
 	case model.Mismatch:
 		title, shape, color, tint, label = "The service is another version", kit.ShapeFailed, kit.Wrong, kit.WrongTint, "Restart the service"
 	case model.Connecting:
@@ -173,7 +194,7 @@ func (p *linkPage) refresh() {
 	cells := []fyne.CanvasObject{
 		centered(kit.Box(tint, kit.None, 16, kit.Sized(64, 64, middle(kit.NewIcon(shape, 30, color))))), kit.Gap(20),
 		centered(kit.Title(title)), kit.Gap(10),
-		centered(kit.Sized(460, 0, kit.NewParagraph(text, kit.SizeBody, kit.Quiet))),
+		sentenceText(text),
 	}
 	if label != "" {
 		p.button.SetLabel(label)

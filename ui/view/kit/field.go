@@ -68,7 +68,7 @@ type fieldTheme struct {
 }
 
 func (f fieldTheme) Color(n fyne.ThemeColorName, v fyne.ThemeVariant) color.Color {
-	if f.bare && n == theme.ColorNameInputBackground {
+	if n == theme.ColorNameShadow || f.bare && n == theme.ColorNameInputBackground {
 		return color.Transparent
 	}
 	return outer().Color(n, v)

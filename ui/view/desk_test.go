@@ -1,0 +1,263 @@
+package view
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fyne.io/fyne/v2"
+	"fyne.io/fyne/v2/test"
+
+	"github.com/reevehq/reeve/ipc/client"
+	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/view/kit"
+)
+
+func TestTrayMenu(t *testing.T) {
+	r := newRig(t, kit.Light)
+	busy(t, r)
+	var did []string
+	menu := menuOf(r.st.Tray(r.now()).Menu, func(do model.Do, id string) { did = append(did, string(do)+" "+id) })
+	var labels []string
+	for _, it := range menu.Items {
+		label := it.Label
+		if it.IsSeparator {
+			label = "-"
+		}
+		labels = append(labels, label)
+	}
+	if !strings.Contains(labels[0], "wants to change") || !strings.Contains(labels[1], "go test") || labels[2] != "-" {
+		t.Errorf("approvals are not first: %q", labels)
+	}
+	menu.Items[1].Action()
+	item := func(m *fyne.Menu, prefix string) *fyne.MenuItem {
+		i := slices.IndexFunc(m.Items, func(it *fyne.MenuItem) bool { return strings.HasPrefix(it.Label, prefix) })
+		if i < 0 {
+			t.Fatalf("no item %q", prefix)
+		}
+		return m.Items[i]
+	}
+	paused := item(menu, "⏸ Rewrite onboarding")
+	item(paused.ChildMenu, "Resume").Action()
+	item(menu, "New mission…").Action()
+	service := item(menu, "Service").ChildMenu
+	if !item(service, "Start").Disabled || item(service, "Stop").Disabled || item(service, "Restart").Disabled {
+		t.Error("the service's items do not fit one that runs")
+	}
+	if quit := item(menu, "Quit desktop"); !quit.IsQuit {
+		t.Error("Fyne would add its own Quit")
+	}
+	want := []string{"review q-1", "resume m-mails", "new-mission "}
+	if !slices.Equal(did, want) {
+		t.Errorf("did %q, want %q", did, want)
+	}
+}
+
+func TestPauseAllPausesWhatWorks(t *testing.T) {
+	r := newRig(t, kit.Light)
+	busy(t, r)
+	r.act(model.DoPauseAll, "")
+	r.until("all pauses", func() bool { return len(r.called(wire.MethodMissionPause)) == 5 })
+	for _, p := range r.called(wire.MethodMissionPause) {
+		if id := p.(wire.MissionParams).ID; id == "m-mails" || id == "m-flaky" {
+			t.Errorf("%s was paused", id)
+		}
+	}
+}
+
+func TestRefusedPauseIsTold(t *testing.T) {
+	r := newRig(t, kit.Light)
+	busy(t, r)
+	r.reply = func(string, any) (any, error) { return nil, wire.Errorf(wire.CodeConflict, "it just ended") }
+	r.act(model.DoPause, "m-retry")
+	r.until("the notification", func() bool { return len(r.notes) > 0 })
+	if n := r.notes[0]; n.Body != "It just ended." || !strings.Contains(n.Title, "Add retry") {
+		t.Errorf("%+v", n)
+	}
+}
+
+func TestMissionWindowSteersAndStops(t *testing.T) {
+	r := newRig(t, kit.Light)
+	busy(t, r)
+	r.openMission("m-parser")
+	w := r.missions["m-parser"]
+	if w == nil || w.win.Title() != "Reeve: Port parser to Go" {
+		t.Fatalf("window %v", w)
+	}
+	defer w.win.Close()
+	w.steer.entry.SetText("Use bytes")
+	w.steer.entry.OnSubmitted("")
+	r.until("the steering", func() bool { return len(r.called(wire.MethodMissionSteer)) == 1 && w.busy == "" })
+	if p := r.called(wire.MethodMissionSteer)[0].(wire.SteerParams); p.Text != "Use bytes" || p.ID != "m-parser" {
+		t.Errorf("%+v", p)
+	}
+	test.Tap(w.head.stop)
+	if len(r.called(wire.MethodMissionStop)) > 0 {
+		t.Fatal("stopped without asking")
+	}
+	if w.strip.told == nil {
+		t.Fatal("nothing asks")
+	}
+	w.win.Canvas().Focused().TypedKey(&fyne.KeyEvent{Name: fyne.KeyEscape})
+	if w.strip.told != nil {
+		t.Error("Esc does not take the question back")
+	}
+	r.reply = func(string, any) (any, error) { return nil, errors.New("the guard does not answer") }
+	w.head.pauseOrResume()
+	r.until("the refusal", func() bool { return w.strip.told != nil })
+}
+
+func TestTranscriptTurnsFoldInPlace(t *testing.T) {
+	r := newRig(t, kit.Light)
+	busy(t, r)
+	w := newMissionWindow(r.desk, "m-parser")
+	win := test.NewTempWindow(t, w.root)
+	win.Resize(mainSize)
+	w.load(entries(t))
+	w.refresh()
+	folded := w.log.list.Len()
+	if folded != w.log.log.Len() {
+		t.Fatalf("%d rows in the list, %d in the model", folded, w.log.log.Len())
+	}
+	w.log.toggle(0) // the earlier turns
+	if got := w.log.list.Len(); got != w.log.log.Len() || got <= folded {
+		t.Errorf("%d rows after opening, the model has %d", got, w.log.log.Len())
+	}
+	w.log.toggle(0)
+	if got := w.log.list.Len(); got != folded {
+		t.Errorf("%d rows after closing, before %d", got, folded)
+	}
+	// New entries go on growing the same list.
+	w.add(wire.Entry{Log: "l-1", Seq: 1000, At: clock(15, 6), Kind: wire.KindText, Data: raw(t, wire.Text{Turn: "4", Text: "More"})})
+	w.add(wire.Entry{Log: "l-1", Seq: 1001, At: clock(15, 6), Kind: wire.KindText, Data: raw(t, wire.Text{Turn: "4", Text: " words"})})
+	w.refresh()
+	if got := w.log.list.Len(); got != folded+1 || got != w.log.log.Len() {
+		t.Errorf("%d rows after a new one, before %d, model %d", got, folded, w.log.log.Len())
+	}
+	// Another log begins anew.
+	w.add(wire.Entry{Log: "l-2", Seq: 1, At: clock(15, 7), Kind: wire.KindText, Data: raw(t, wire.Text{Turn: "1", Text: "Again"})})
+	w.refresh()
+	if got := w.log.list.Len(); got != 1 {
+		t.Errorf("%d rows of a new log", got)
+	}
+}
+
+func TestFormAsksAndProposes(t *testing.T) {
+	r := newRig(t, kit.Light)
+	busy(t, r)
+	f := newFormWindow(r.desk)
+	r.form = f
+	if f.form.Terms.Provider != "claude" {
+		t.Errorf("the first agent that can be used is not chosen: %q", f.form.Terms.Provider)
+	}
+	r.reply = func(method string, params any) (any, error) {
+		switch method {
+		case wire.MethodMissionCheck:
+			return wire.MissionCheckResult{Checks: []wire.FieldCheck{{Field: "folder", Name: "git checkout", OK: true, Message: "A git checkout."}}}, nil
+		case wire.MethodMissionStart:
+			p := params.(wire.MissionStartParams)
+			if p.Folder != "/home/me/code/shop-web" || p.Scope != "Do it" || p.Minutes != 60 || !slices.Equal(p.Unasked, []string{"reads"}) || p.Env["PATH"] != "/bin" || p.RequestKey == "" {
+				t.Errorf("proposed %+v", p)
+			}
+			a := startApproval(t)
+			return wire.MissionStartResult{Mission: wire.Mission{ID: a.Mission, Title: a.Title, Phase: "proposed", Folder: a.Folder, Minutes: 60, CreatedAt: day}, Approval: a}, nil
+		}
+		return nil, nil
+	}
+	if !f.next.Disabled() {
+		t.Error("an empty form can be sent")
+	}
+	f.folder.SetText("~/code/shop-web")
+	f.scope.SetText("Do it")
+	r.until("the check", func() bool { return f.form.CanContinue() && !f.next.Disabled() })
+	test.Tap(f.next)
+	r.until("the approval", func() bool { return r.approvals != nil })
+	if r.approvals.id != "q-3" || r.missions["m-new"] == nil {
+		t.Errorf("opened %q", r.approvals.id)
+	}
+	if len(r.notes) > 0 {
+		t.Errorf("it notifies of what it opens: %+v", r.notes)
+	}
+	r.approvals.win.Close()
+	r.missions["m-new"].win.Close()
+}
+
+func TestFormShowsARefusal(t *testing.T) {
+	r := newRig(t, kit.Light)
+	busy(t, r)
+	f := newFormWindow(r.desk)
+	r.form = f
+	r.reply = func(method string, _ any) (any, error) {
+		return nil, wire.Errorf(wire.CodeUnavailable, "the disk is full")
+	}
+	f.folder.SetText("/x")
+	r.until("the refusal", func() bool { return f.problem == "The disk is full." })
+}
+
+func TestLinkStates(t *testing.T) {
+	r := newRig(t, kit.Light)
+	m := newMainWindow(r.desk)
+	r.main = m
+	at := func() fyne.CanvasObject { m.refresh(); return m.place.Objects[0] }
+	if at() != m.link.root {
+		t.Error("nothing says that it connects")
+	}
+	r.linked(client.State{Phase: client.Stopped, Err: client.ErrNotRunning})
+	if at() != m.link.root || m.link.button.Label() != "Start the service" {
+		t.Errorf("stopped: button %q", m.link.button.Label())
+	}
+	test.Tap(m.link.button)
+	r.until("what went wrong", func() bool { return r.service.problem != "" })
+	if !strings.Contains(r.service.problem, "reeve was not found") {
+		t.Errorf("%q", r.service.problem)
+	}
+	r.linked(client.State{Phase: client.Mismatch, Err: &client.MismatchError{Server: "2", App: "1"}})
+	if at() != m.link.root || m.link.button.Label() != "Restart the service" {
+		t.Errorf("mismatch: button %q", m.link.button.Label())
+	}
+	busy(t, r)
+	r.linked(client.State{Phase: client.Connected})
+	if at() != m.missions.root || r.service.problem != "" {
+		t.Error("connected, and the missions are not shown")
+	}
+	r.linked(client.State{Phase: client.Closing, Reason: wire.ClosingShutdown})
+	if at() != m.missions.root {
+		t.Error("what is known is hidden while the connection comes back")
+	}
+}
+
+func TestInboxHopsOnce(t *testing.T) {
+	r := newRig(t, kit.Light)
+	in := newInbox(r.desk)
+	in.State(client.State{Phase: client.Connected})
+	in.Snapshot(wire.TopicService, nil, "")
+	for range 50 {
+		in.Delta(wire.TopicMissions, wire.Event{Event: wire.EvMission, Data: raw(t, wire.Mission{ID: "m-1", Title: "One", Phase: "working"})})
+	}
+	if len(r.hops) != 1 {
+		t.Errorf("%d hops", len(r.hops))
+	}
+	r.hop()
+	if _, ok := r.st.Mission("m-1"); !ok {
+		t.Error("the mission did not arrive")
+	}
+}
+
+func TestNotificationsAreOneASecond(t *testing.T) {
+	r := newRig(t, kit.Light)
+	know[wire.Approval](r, wire.TopicApprovals)
+	for _, a := range []wire.Approval{commandApproval(t), diffApproval(t), startApproval(t)} {
+		r.happened(r.st.Delta(wire.Event{Event: wire.EvApproval, Data: raw(t, a)}))
+	}
+	if len(r.notes) != 1 || r.notes[0].Do != model.DoReview || r.notes[0].ID != "q-1" {
+		t.Fatalf("at once: %+v", r.notes)
+	}
+	r.clock = r.clock.Add(2 * time.Second)
+	r.notifyDue()
+	if len(r.notes) != 2 || r.notes[1].Title != "2 approvals wait for you" {
+		t.Errorf("then: %+v", r.notes)
+	}
+}
