@@ -144,11 +144,8 @@ func (f *Follower) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		c, err := f.dial(ctx)
 		if err == nil {
-			since := time.Now()
+			wait = backoffMin
 			err = f.serve(ctx, c)
-			if time.Since(since) > backoffMax {
-				wait = backoffMin
-			}
 		}
 		if ctx.Err() != nil {
 			return
