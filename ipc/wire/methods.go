@@ -141,16 +141,18 @@ type Budget struct {
 // variables (PATH first of all); anything outside the allow-list is dropped.
 // RequestKey makes a repeat return the first result.
 type MissionStartParams struct {
-	RequestKey string            `json:"request_key,omitempty"`
-	Provider   string            `json:"provider"`
-	Model      string            `json:"model,omitempty"`
-	Endpoint   string            `json:"endpoint,omitempty"`
-	Folder     string            `json:"folder"`
-	Scope      string            `json:"scope"`
-	Minutes    int               `json:"minutes,omitempty"`
-	Budget     Budget            `json:"budget,omitzero"`
-	Unasked    []string          `json:"allow_unasked,omitempty"`
-	Env        map[string]string `json:"env,omitempty"`
+	RequestKey string `json:"request_key,omitempty"`
+	Provider   string `json:"provider"`
+	Model      string `json:"model,omitempty"`
+	Endpoint   string `json:"endpoint,omitempty"`
+	Folder     string `json:"folder"`
+	Scope      string `json:"scope"`
+	Minutes    int    `json:"minutes,omitempty"`
+	Budget     Budget `json:"budget,omitzero"`
+	// Unasked names the rules for what needs no approval. Null means the
+	// default, an empty list that everything is asked.
+	Unasked []string          `json:"allow_unasked,omitzero"`
+	Env     map[string]string `json:"env,omitempty"`
 }
 
 // MissionStartResult is a proposed mission and the approval it waits for.

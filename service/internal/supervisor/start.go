@@ -24,6 +24,7 @@ const startLimit = 20 * time.Second
 // files first, then guard, claim and start.
 func (w *worker) start() {
 	r := w.rec.clone()
+	w.starting = true
 	w.async(func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, startLimit)
 		defer cancel()
@@ -113,7 +114,7 @@ func guardedBy(rec wire.GuardRecord) proc.Guarded {
 }
 
 func (w *worker) started(g *guard.Client) {
-	w.guard = g
+	w.guard, w.starting = g, false
 	w.follow(g)
 	if w.rec.Phase == mission.Stopping {
 		// The person changed their mind while the guard came up.
@@ -146,6 +147,7 @@ func (w *worker) follow(g *guard.Client) {
 
 // startFailed gives back everything the start had taken.
 func (w *worker) startFailed(cause error) {
+	w.starting = false
 	w.s.Log.Error("a mission could not start", "mission", w.rec.ID, "err", cause)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.s.ctx), startLimit)
 	defer cancel()

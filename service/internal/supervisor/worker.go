@@ -30,7 +30,8 @@ type worker struct {
 
 	rec      Record
 	guard    *guard.Client
-	calling  bool // a guard call for a turn or stop is under way
+	starting bool // a guard is being brought up
+	calling  bool // a guard call for a turn is under way
 	pausing  bool // the turn in flight is to end in paused
 	ended    *wire.SessionEnded
 	watch    []*watcher // who waits for a condition
@@ -409,6 +410,9 @@ func (w *worker) end(why mission.EndReason) {
 }
 
 func (w *worker) stopGuard(reason string) {
+	if w.starting {
+		return // as soon as the guard is up, or failed to come up
+	}
 	if w.guard == nil {
 		w.settle(nil)
 		return
