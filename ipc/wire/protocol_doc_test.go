@@ -319,20 +319,11 @@ func readClasses(t *testing.T) map[string]string {
 	return out
 }
 
-// TestThreatModelNamesTests finds every test that docs/threat-model.md relies
-// on.
-func TestThreatModelNamesTests(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/threat-model.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]+)`").FindAllSubmatch(doc, -1)
-	if len(named) == 0 {
-		t.Fatal("it names no test")
-	}
+// TestDocumentsNameTests finds every test that the documents rely on.
+func TestDocumentsNameTests(t *testing.T) {
 	exists := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
-	err = filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -350,9 +341,24 @@ func TestThreatModelNamesTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range named {
-		if !exists[string(m[1])] {
-			t.Errorf("there is no test %s", m[1])
+	files := []string{"../../README.md"}
+	for _, pattern := range []string{"../../docs/*.md", "../../docs/decisions/*.md"} {
+		more, err := filepath.Glob(pattern)
+		if err != nil || len(more) == 0 {
+			t.Fatalf("%s: no files, %v", pattern, err)
+		}
+		files = append(files, more...)
+	}
+	quoted := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]+)`")
+	for _, name := range files {
+		doc, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range quoted.FindAllSubmatch(doc, -1) {
+			if !exists[string(m[1])] {
+				t.Errorf("%s: there is no test %s", name, m[1])
+			}
 		}
 	}
 }
