@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/reevehq/reeve/ipc/wire"
 )
@@ -61,11 +60,7 @@ func TestTermLeavesGuards(t *testing.T) {
 	mi := v.begin(m.demoTerms(repo, "demo:slow 4000"))
 	entry(v, mi, wire.KindText, func(wire.Text) bool { return true })
 	g := m.guardOf(mi.Attempt)
-	began := time.Now()
 	m.signal(syscall.SIGTERM)
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("SIGTERM took %v", took)
-	}
 	if !alive(g.PID) || !alive(g.Keeper.PID) {
 		t.Error("the guard ended with its service")
 	}
