@@ -335,6 +335,6 @@ func (w *approvalWindow) answerQuestion() {
 
 // size is what the content wants, within the limits.
 func (w *approvalWindow) size() fyne.Size {
-	h := kit.HeightFor(w.body, dialogWidth-48) + kit.HeightFor(w.foot, dialogWidth) + 140
+	h := kit.HeightFor(w.body, dialogWidth-48) + kit.HeightFor(w.foot, dialogWidth) + 172
 	return fyne.NewSize(dialogWidth, min(max(h, dialogLow), dialogHigh))
 }

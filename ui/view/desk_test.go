@@ -1,6 +1,7 @@
 package view
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -234,6 +235,7 @@ func TestInboxHopsOnce(t *testing.T) {
 	in := newInbox(r.desk)
 	in.State(client.State{Phase: client.Connected})
 	in.Snapshot(wire.TopicService, nil, "")
+	know[wire.Approval](r, wire.TopicApprovals)
 	for range 50 {
 		in.Delta(wire.TopicMissions, wire.Event{Event: wire.EvMission, Data: raw(t, wire.Mission{ID: "m-1", Title: "One", Phase: "working"})})
 	}
@@ -244,6 +246,29 @@ func TestInboxHopsOnce(t *testing.T) {
 	if _, ok := r.st.Mission("m-1"); !ok {
 		t.Error("the mission did not arrive")
 	}
+}
+
+// What is asked while the program runs opens its dialog; what waited before
+// does not.
+func TestDialogOpensByItself(t *testing.T) {
+	r := newRig(t, kit.Light)
+	in := newInbox(r.desk)
+	in.Snapshot(wire.TopicApprovals, []json.RawMessage{raw(t, diffApproval(t))}, "")
+	r.hop()
+	if r.approvals != nil {
+		t.Fatal("a dialog opened for what waited before")
+	}
+	in.Delta(wire.TopicApprovals, wire.Event{Event: wire.EvApproval, Data: raw(t, commandApproval(t))})
+	r.hop()
+	if r.approvals == nil || r.approvals.id != "q-1" {
+		t.Fatal("no dialog opened")
+	}
+	in.Delta(wire.TopicApprovals, wire.Event{Event: wire.EvApproval, Data: raw(t, startApproval(t))})
+	r.hop()
+	if r.approvals.id != "q-1" || r.approvals.counter.Text() != "3 of 3 waiting" {
+		t.Errorf("the open dialog turned to %s, counter %q", r.approvals.id, r.approvals.counter.Text())
+	}
+	r.approvals.win.Close()
 }
 
 func TestNotificationsAreOneASecond(t *testing.T) {

@@ -61,7 +61,14 @@ func (in *inbox) Snapshot(topic string, items []json.RawMessage, _ string) {
 		in.put(func() { in.d.sessionLoaded(id, entries) })
 		return
 	}
-	in.put(func() { in.d.happened(in.d.st.Snapshot(topic, items)) })
+	in.put(func() {
+		first := !in.d.st.Known(topic)
+		changes, err := in.d.st.Snapshot(topic, items)
+		in.d.happened(changes, err)
+		if !first {
+			in.d.asked(changes)
+		}
+	})
 }
 
 // Delta is the follower's.
@@ -78,7 +85,11 @@ func (in *inbox) Delta(topic string, e wire.Event) {
 		_ = json.Unmarshal(e.Data, &f)
 		in.put(func() { in.d.sessionFailed(id, f.Reason) })
 	case !ok:
-		in.put(func() { in.d.happened(in.d.st.Delta(e)) })
+		in.put(func() {
+			changes, err := in.d.st.Delta(e)
+			in.d.happened(changes, err)
+			in.d.asked(changes)
+		})
 	}
 }
 
@@ -112,6 +123,16 @@ func (d *desk) happened(changes []model.Change, err error) {
 	}
 	d.notes.Add(changes...)
 	d.notifyDue()
+}
+
+// asked opens the dialog of what was asked just now. One that is open already
+// stays on its question, and its counter tells of the new one.
+func (d *desk) asked(changes []model.Change) {
+	for _, c := range changes {
+		if c.Kind == model.Asked && (d.approvals == nil || d.approvals.settled != "") {
+			d.review(c.Approval.ID)
+		}
+	}
 }
 
 func (d *desk) sessionLoaded(id string, entries []wire.Entry) {

@@ -136,7 +136,9 @@ func (r *missionRail) set(m wire.Mission) {
 		if n := m.UnaskedUses[u]; n > 0 {
 			uses = model.Count(n, "use", "uses")
 		}
-		all = append(all, kit.Row(6, kit.NewIcon(kit.ShapeCheck, 12, kit.Done), kit.Grow(kit.Small(capital(model.Unasked([]string{u}))).CutEnd()), kit.Note(uses)), kit.Gap(4))
+		all = append(all, kit.Columns(6, kit.Col(0, kit.Gap(3), kit.NewIcon(kit.ShapeCheck, 12, kit.Done)),
+			kit.Grow(kit.NewParagraph(capital(model.Unasked([]string{u})), kit.SizeSmall, kit.Ink)),
+			kit.Col(0, kit.Sized(0, 18, kit.Row(0, kit.Note(uses))))), kit.Gap(4))
 	}
 	if m.Denials.Count > 0 || m.Refusals > 0 {
 		head("Refused", "")

@@ -214,9 +214,12 @@ func (e *emptyView) refresh() {
 		if !a.Found && a.Fix != "" {
 			text = model.Clean(a.Fix)
 		}
-		rows = append(rows, kit.Sized(0, 40, kit.Pad(0, 12, 0, 14, kit.Row(10,
-			kit.NewIcon(shape, 14, color), kit.Fix(110, kit.Body(providerTitle(a)).CutEnd()),
-			kit.Fix(64, kit.Note(model.Clean(a.Version), kit.Mono).CutEnd()), kit.Grow(kit.Note(text).CutEnd())))))
+		top := func(o fyne.CanvasObject) fyne.CanvasObject {
+			return kit.Col(0, kit.Sized(0, 18, kit.Row(0, kit.Grow(o))))
+		}
+		rows = append(rows, kit.Pad(11, 12, 11, 14, kit.Columns(10,
+			kit.Fix(14, kit.Col(0, kit.Gap(2), kit.NewIcon(shape, 14, color))), kit.Fix(110, top(kit.Body(providerTitle(a)).CutEnd())),
+			kit.Fix(64, top(kit.Note(model.Clean(a.Version), kit.Mono).CutEnd())), kit.Grow(kit.NewParagraph(text, kit.SizeSmall, kit.Quiet)))))
 	}
 	if len(rows) == 0 {
 		text := "Looking for agents"
