@@ -29,6 +29,10 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if len(os.Args) > 1 && os.Args[1] == "raw-agent" {
+		rawAgent()
+		os.Exit(0)
+	}
 	goleak.VerifyTestMain(m)
 }
 
