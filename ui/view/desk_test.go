@@ -271,6 +271,34 @@ func TestDialogOpensByItself(t *testing.T) {
 	r.approvals.win.Close()
 }
 
+func TestAnsweredNotificationsAreTakenBack(t *testing.T) {
+	r := newRig(t, kit.Light)
+	in := newInbox(r.desk)
+	in.Snapshot(wire.TopicApprovals, []json.RawMessage{raw(t, commandApproval(t))}, "")
+	r.hop()
+	if len(r.notes) != 1 {
+		t.Fatalf("notes %+v", r.notes)
+	}
+	done := commandApproval(t)
+	done.State = "withdrawn"
+	in.Delta(wire.TopicApprovals, wire.Event{Event: wire.EvApproval, Data: raw(t, done)})
+	r.hop()
+	if len(r.notes) != 0 {
+		t.Errorf("notes %+v", r.notes)
+	}
+}
+
+func TestTrayIconsDiffer(t *testing.T) {
+	seen := map[string]model.TrayState{}
+	for _, s := range []model.TrayState{model.TrayIdle, model.TrayWorking, model.TrayNeedsYou, model.TrayBlocked, model.TrayNoService, model.TrayUpdating} {
+		img := string(trayIcon(s).Content())
+		if other, ok := seen[img]; ok {
+			t.Errorf("%s looks like %s", s, other)
+		}
+		seen[img] = s
+	}
+}
+
 func TestNotificationsAreOneASecond(t *testing.T) {
 	r := newRig(t, kit.Light)
 	know[wire.Approval](r, wire.TopicApprovals)

@@ -42,6 +42,7 @@ func (in *inbox) deliver() {
 	for _, f := range items {
 		f()
 	}
+	in.d.settleNotes()
 	in.d.changed()
 }
 

@@ -9,6 +9,7 @@ import (
 	"fyne.io/fyne/v2"
 	"github.com/godbus/dbus/v5"
 
+	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/ui/model"
 )
 
@@ -16,6 +17,8 @@ import (
 // button opens the dialog.
 type notifier interface {
 	send(model.Note)
+	// settle takes back what asked for approvals that wait no longer.
+	settle(pending func(id string) bool)
 	// listen waits for clicks until ctx ends.
 	listen(ctx context.Context)
 	close()
@@ -46,6 +49,14 @@ func (d *desk) notifyDue() {
 	})
 }
 
+// settleNotes takes back what was told of approvals that wait no longer.
+func (d *desk) settleNotes() {
+	d.notifier.settle(func(id string) bool {
+		a, ok := d.st.Approval(id)
+		return ok && a.State == string(approval.Pending)
+	})
+}
+
 const (
 	noteName  = "org.freedesktop.Notifications"
 	notePath  = "/org/freedesktop/Notifications"
@@ -58,13 +69,14 @@ type busNotifier struct {
 	d     *desk
 	conn  *dbus.Conn // nil: no session bus
 	queue chan model.Note
+	gone  chan uint32
 
 	mu   sync.Mutex
 	open map[uint32]model.Note // what a click on each opens
 }
 
 func newNotifier(d *desk) notifier {
-	n := &busNotifier{d: d, queue: make(chan model.Note, 16), open: map[uint32]model.Note{}}
+	n := &busNotifier{d: d, queue: make(chan model.Note, 16), gone: make(chan uint32, 16), open: map[uint32]model.Note{}}
 	if !sessionBusTray {
 		return n
 	}
@@ -90,6 +102,21 @@ func (n *busNotifier) send(note model.Note) {
 	}
 }
 
+func (n *busNotifier) settle(pending func(id string) bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for id, note := range n.open {
+		if note.Do != model.DoReview || pending(note.ID) {
+			continue
+		}
+		select {
+		case n.gone <- id:
+			delete(n.open, id)
+		default: // the next change tries again
+		}
+	}
+}
+
 func (n *busNotifier) listen(ctx context.Context) {
 	signals := make(chan *dbus.Signal, 32)
 	if n.conn != nil {
@@ -102,6 +129,8 @@ func (n *busNotifier) listen(ctx context.Context) {
 			if !n.notify(ctx, note) {
 				n.d.do(func() { n.d.app.SendNotification(fyne.NewNotification(note.Title, note.Body)) })
 			}
+		case id := <-n.gone:
+			n.withdraw(ctx, id)
 		case s, ok := <-signals:
 			if !ok {
 				signals = nil
@@ -140,6 +169,12 @@ func (n *busNotifier) notify(ctx context.Context, note model.Note) bool {
 	n.open[id] = note
 	n.mu.Unlock()
 	return true
+}
+
+func (n *busNotifier) withdraw(ctx context.Context, id uint32) {
+	ctx, cancel := context.WithTimeout(ctx, noteLimit)
+	defer cancel()
+	_ = n.conn.Object(noteName, notePath).CallWithContext(ctx, noteName+".CloseNotification", 0, id).Err
 }
 
 func (n *busNotifier) signal(s *dbus.Signal) {

@@ -10,7 +10,6 @@ import (
 	"fyne.io/systray"
 	"github.com/godbus/dbus/v5"
 
-	"github.com/reevehq/reeve/assets"
 	"github.com/reevehq/reeve/ui/model"
 )
 
@@ -22,9 +21,6 @@ type tray struct {
 	shown model.Tray
 	first bool
 }
-
-// traySize is the size of the icon in pixels; panels scale it down.
-const traySize = 64
 
 // newTray returns nil where the driver knows no tray.
 func newTray(d *desk) *tray {
@@ -49,12 +45,6 @@ func (t *tray) refresh() {
 		systray.SetTooltip(now.Tooltip)
 	}
 	t.shown, t.first = now, false
-}
-
-func trayIcon(s model.TrayState) fyne.Resource {
-	state := assets.TrayState(s)
-	// Panels are dark on nearly every desktop that has this kind of tray.
-	return fyne.NewStaticResource("tray-"+string(state)+".png", assets.TrayLight(state, traySize))
 }
 
 // menuOf turns the model's menu into Fyne's.

@@ -9,6 +9,7 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -48,7 +49,10 @@ type call struct {
 	params any
 }
 
-func (r *rig) send(n model.Note)      { r.notes = append(r.notes, n) }
+func (r *rig) send(n model.Note) { r.notes = append(r.notes, n) }
+func (r *rig) settle(pending func(string) bool) {
+	r.notes = slices.DeleteFunc(r.notes, func(n model.Note) bool { return n.Do == model.DoReview && !pending(n.ID) })
+}
 func (r *rig) listen(context.Context) {}
 func (r *rig) close()                 {}
 
