@@ -1,6 +1,7 @@
 package view
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -19,7 +20,10 @@ type transcriptView struct {
 	list    *kit.List
 	log     *model.Transcript
 	empty   *kit.Text
+	folder  string
 	loaded  bool
+	loading int          // loads so far: only the last one counts
+	later   []wire.Entry // not nil: entries that came while one is under way
 	changed bool
 
 	drawn     int          // rows the list has
@@ -29,19 +33,56 @@ type transcriptView struct {
 }
 
 func newTranscriptView(d *desk, folder string) *transcriptView {
-	v := &transcriptView{d: d, log: model.NewTranscript(folder), unsettled: map[int]bool{}, now: d.now()}
+	v := &transcriptView{d: d, folder: folder, log: model.NewTranscript(folder), unsettled: map[int]bool{}, now: d.now()}
 	v.list = kit.NewList(26, v.build)
 	v.empty = kit.NewText("", kit.SizeBody, kit.Quiet)
 	v.root = kit.Sized(0, 0, kit.Pad(10, 4, 4, 20, v.list), middle(v.empty))
 	return v
 }
 
+// aside is from how many entries on a transcript is put together beside the UI
+// goroutine: 100,000 take half a second.
+const aside = 5000
+
 // load replaces everything.
 func (v *transcriptView) load(entries []wire.Entry) {
-	v.log.Load(entries)
-	v.loaded = true
+	v.loading++
+	if len(entries) < aside {
+		v.log.Load(entries)
+		v.take(v.log)
+		return
+	}
+	n := v.loading
+	v.later = []wire.Entry{}
+	task(v.d, func(context.Context) (*model.Transcript, error) {
+		log := model.NewTranscript(v.folder)
+		log.Load(entries)
+		return log, nil
+	}, func(log *model.Transcript, _ error) {
+		if v.loading == n { // no newer one came
+			v.take(log)
+			v.d.changed()
+		}
+	})
+}
+
+// take shows a transcript, and what came while it was put together.
+func (v *transcriptView) take(log *model.Transcript) {
+	follow, top := !v.loaded || v.list.Following(), 0
+	if !follow {
+		top, _ = v.list.InView()
+	}
+	v.log, v.loaded = log, true
+	for _, e := range v.later {
+		v.log.Add(e)
+	}
+	v.later = nil
 	v.reset()
-	v.list.Follow()
+	if follow {
+		v.list.Follow()
+	} else {
+		v.list.ScrollTo(min(top, max(v.drawn-1, 0))) // where the person was reading
+	}
 }
 
 func (v *transcriptView) reset() {
@@ -53,6 +94,10 @@ func (v *transcriptView) reset() {
 }
 
 func (v *transcriptView) add(e wire.Entry) {
+	if v.later != nil {
+		v.later = append(v.later, e)
+		return
+	}
 	v.loaded = true
 	log, _ := v.log.Last()
 	if v.log.Add(e) {

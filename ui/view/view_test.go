@@ -148,6 +148,11 @@ func (r *rig) called(method string) []any {
 
 func raw(t *testing.T, v any) json.RawMessage {
 	t.Helper()
+	return rawOf(t, v)
+}
+
+func rawOf(t testing.TB, v any) json.RawMessage {
+	t.Helper()
 	b, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
