@@ -2,7 +2,9 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -151,6 +153,28 @@ func (s *Service) MissionStop(ctx context.Context, _ server.Actor, p wire.Missio
 	return s.mission(s.sup.Stop(ctx, id))
 }
 
+// MissionRecover asks whether a mission whose guard is gone may go on.
+func (s *Service) MissionRecover(ctx context.Context, _ server.Actor, p wire.RecoverParams) (wire.MissionStartResult, error) {
+	id, err := s.missionID(p.ID)
+	if err != nil {
+		return wire.MissionStartResult{}, err
+	}
+	r, ask, err := s.sup.Recover(ctx, id, p.Ref, mission.Terms{Provider: p.Provider, Model: p.Model, Folder: p.Folder, Scope: p.Scope})
+	if err != nil {
+		return wire.MissionStartResult{}, err
+	}
+	return wire.MissionStartResult{Mission: s.missionView(r), Approval: approvalView(ask, r)}, nil
+}
+
+// MissionCancel ends a mission whose guard is gone; it kills nothing.
+func (s *Service) MissionCancel(ctx context.Context, _ server.Actor, p wire.MissionParams) (wire.MissionResult, error) {
+	id, err := s.missionID(p.ID)
+	if err != nil {
+		return wire.MissionResult{}, err
+	}
+	return s.mission(s.sup.Cancel(ctx, id))
+}
+
 // ApprovalList is the queue.
 func (s *Service) ApprovalList(_ context.Context, p wire.ApprovalListParams) (wire.ApprovalListResult, error) {
 	id := p.Mission
@@ -228,7 +252,7 @@ func (s *Service) Session(_ context.Context, id string) (server.SessionRef, erro
 	return server.SessionRef{Session: r.Session, Mission: r.ID}, nil
 }
 
-// History reads the log of a session.
+// History reads the logs of a session, one for each attempt.
 func (s *Service) History(ctx context.Context, id string, after *wire.Cursor, emit func(wire.Entry) bool) (wire.Cursor, error) {
 	ref, err := s.Session(ctx, id)
 	if err != nil {
@@ -238,14 +262,31 @@ func (s *Service) History(ctx context.Context, id string, after *wire.Cursor, em
 	if err != nil {
 		return wire.Cursor{}, err
 	}
-	from := uint64(0)
-	if after != nil && after.Log == r.Attempt {
-		from = after.Sequence
+	attempts, at := r.Attempts(), wire.Cursor{}
+	if after != nil {
+		i := slices.Index(attempts, after.Log)
+		if i < 0 {
+			return wire.Cursor{}, wire.Errorf(wire.CodeUnavailable, "The cursor belongs to another transcript.")
+		}
+		attempts, at = attempts[i:], *after
 	}
-	last, err := session.History(ctx, s.sup.LogPath(r.Attempt), from, func(rec runlog.Record) bool {
-		return emit(wire.Entry{Log: r.Attempt, Seq: rec.Seq, At: rec.Time.UTC(), Kind: rec.Kind, Data: rec.Data})
-	})
-	return wire.Cursor{Log: r.Attempt, Sequence: last}, err
+	for _, attempt := range attempts {
+		if at.Log != attempt {
+			at = wire.Cursor{Log: attempt}
+		}
+		more := true
+		at.Sequence, err = session.History(ctx, s.sup.LogPath(attempt), at.Sequence, func(rec runlog.Record) bool {
+			more = emit(wire.Entry{Log: attempt, Seq: rec.Seq, At: rec.Time.UTC(), Kind: rec.Kind, Data: rec.Data})
+			return more
+		})
+		if errors.Is(err, session.ErrBeyond) {
+			err = wire.Errorf(wire.CodeUnavailable, "The transcript does not reach that cursor.")
+		}
+		if err != nil || !more {
+			break
+		}
+	}
+	return at, err
 }
 
 // BlobRead returns a piece of a long value.

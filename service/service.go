@@ -123,13 +123,13 @@ func Run(ctx context.Context, o Options) error {
 	}
 	s.compose(self)
 	defer s.sup.Close()
-	notes, err := s.sup.Sweep(ctx)
+	notes, err := s.sup.Adopt(ctx)
 	if err != nil {
-		return fmt.Errorf("look at what an earlier service left: %w", err)
+		return fmt.Errorf("adopt what an earlier service left: %w", err)
 	}
 	s.notes = notes
 	for _, n := range notes {
-		s.log.Warn(n)
+		s.log.Info(n)
 	}
 	if err := s.audit(ctx, fmt.Sprintf("generation %d of %s began", generation, o.Version)); err != nil {
 		return err

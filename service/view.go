@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/service/internal/approvals"
 	"github.com/reevehq/reeve/service/internal/store"
@@ -26,6 +27,13 @@ func (s *Service) missionView(r supervisor.Record) wire.Mission {
 		UnaskedUses: r.Unasked, Left: r.Left, Revision: r.Revision,
 	}
 	m.Pending = s.pendingOf(r.ID)
+	m.Recovered = r.Recovered
+	if r.Guard != "" {
+		m.Recovery = string(mission.Recover(r.Phase, r.Guard, r.Deadline.Passed(s.o.Now())))
+	}
+	if m.Recovery == string(mission.ApprovalRequired) {
+		m.RecoveryRef = r.Ref()
+	}
 	if m.ActualModel != "" {
 		m.Model = m.ActualModel
 	}

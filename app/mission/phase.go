@@ -54,6 +54,7 @@ const (
 	EvPause       Event = "pause" // by a person, after the turn in flight settled
 	EvResume      Event = "resume"
 	EvBlock       Event = "block"
+	EvRecover     Event = "recover"      // a person allowed a mission whose guard is gone to go on
 	EvStop        Event = "stop"         // by a person, the budget or lost authority
 	EvDone        Event = "done"         // the agent finished the whole scope
 	EvSettled     Event = "settled"      // process tree empty and claim released; ends as stopped
@@ -66,11 +67,11 @@ const (
 // checkout is owned; that holds for a proposal too, which settles at once.
 var transitions = map[Phase]map[Event]Phase{
 	Proposed: {EvAllowed: Starting, EvDenied: Denied, EvExpired: Stopping, EvStop: Stopping},
-	Starting: {EvStarted: Waiting, EvStartFailed: StartupFailed, EvExpired: Stopping, EvStop: Stopping, EvClaimStuck: Blocked},
+	Starting: {EvStarted: Waiting, EvStartFailed: StartupFailed, EvBlock: Blocked, EvExpired: Stopping, EvStop: Stopping, EvClaimStuck: Blocked},
 	Waiting:  {EvTurnStarted: Working, EvPause: Paused, EvBlock: Blocked, EvDone: Stopping, EvExpired: Stopping, EvStop: Stopping},
 	Working:  {EvTurnEnded: Waiting, EvPause: Paused, EvBlock: Blocked, EvDone: Stopping, EvExpired: Stopping, EvStop: Stopping},
 	Paused:   {EvResume: Waiting, EvBlock: Blocked, EvExpired: Stopping, EvStop: Stopping},
-	Blocked:  {EvResume: Waiting, EvExpired: Stopping, EvStop: Stopping},
+	Blocked:  {EvResume: Waiting, EvRecover: Starting, EvExpired: Stopping, EvStop: Stopping},
 	Stopping: {EvSettled: Stopped, EvSettledDone: Completed, EvClaimStuck: Blocked},
 }
 

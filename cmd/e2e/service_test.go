@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/reevehq/reeve/ipc/wire"
 )
@@ -52,35 +53,87 @@ func TestSecondService(t *testing.T) {
 	}
 }
 
-// TestTermLeavesGuards: SIGTERM ends the service, not the turn.
-func TestTermLeavesGuards(t *testing.T) {
+// TestRestartAdopts: SIGTERM and SIGKILL end the service, not the turn; the
+// next generation adopts the guard and misses nothing.
+func TestRestartAdopts(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		t.Run(sig.String(), func(t *testing.T) {
+			m := newMachine(t).start()
+			v := m.watch()
+			repo := m.repo("repo")
+			mi := v.begin(m.demoTerms(repo, "demo:slow 200"))
+			entry(v, mi, wire.KindText, func(wire.Text) bool { return true })
+			g := m.guardOf(mi.Attempt)
+			m.signal(sig)
+			if !alive(g.PID) || !alive(g.Keeper.PID) {
+				t.Fatal("the guard ended with its service")
+			}
+			m.start()
+			v.wait("the new generation", func() bool { return v.service.Generation == 2 })
+			end := v.phase(mi.ID, "waiting", "completed", "stopped", "blocked")
+			if end.Turns[0].Outcome != "succeeded" || end.Generation != 2 {
+				t.Errorf("end: %+v", end)
+			}
+			if !m.logs.wait("was adopted", time.Second) {
+				t.Errorf("the start did not say what it adopted:\n%s", m.logs.text())
+			}
+			if r, err := try[wire.MissionResult](v, wire.MethodMissionStop, wire.MissionParams{ID: mi.ID}); err != nil && wire.CodeOf(err) != wire.CodeConflict {
+				t.Errorf("stop: %+v %v", r, err)
+			}
+			gapless(t, v.log(mi))
+			v.noProvider(end)
+		})
+	}
+}
+
+// TestRestartWhileAnApprovalWaits is case 14: it is still there after SIGKILL,
+// answerable once.
+func TestRestartWhileAnApprovalWaits(t *testing.T) {
+	m := newMachine(t).start()
+	v := m.watch()
+	repo := m.repo("repo")
+	mi := v.begin(m.demoTerms(repo, "demo:command touch made.txt"))
+	ask, _ := v.asked(mi.ID, "touch made.txt")
+	m.signal(syscall.SIGKILL)
+	m.start()
+	v.wait("the new generation", func() bool { return v.service.Generation == 2 && v.f.Client() != nil })
+	v.answer(ask, wire.AnswerParams{Allow: true})
+	entry(v, mi, wire.KindToolFinished, func(f wire.ToolFinished) bool { return f.Status == "ok" })
+	if _, err := os.Stat(filepath.Join(repo, "made.txt")); err != nil {
+		t.Error(err)
+	}
+	_, err := try[wire.ApprovalResult](v, wire.MethodApprovalAnswer, wire.AnswerParams{ID: ask.ID, Digest: ask.Digest, Allow: true})
+	if wire.CodeOf(err) != wire.CodeAlreadyAnswered {
+		t.Errorf("the second answer: %v", err)
+	}
+	v.phase(mi.ID, "completed", "waiting")
+}
+
+// TestSilentGuardIsQuarantined: a guard that may be alive but does not answer
+// is neither taken over nor killed.
+func TestSilentGuardIsQuarantined(t *testing.T) {
 	m := newMachine(t).start()
 	v := m.watch()
 	repo := m.repo("repo")
 	mi := v.begin(m.demoTerms(repo, "demo:slow 4000"))
 	entry(v, mi, wire.KindText, func(wire.Text) bool { return true })
 	g := m.guardOf(mi.Attempt)
-	m.signal(syscall.SIGTERM)
-	if !alive(g.PID) || !alive(g.Keeper.PID) {
-		t.Error("the guard ended with its service")
+	m.signal(syscall.SIGKILL)
+	if err := syscall.Kill(g.PID, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
 	}
-	v.f.Close()
 	m.start()
-	v = m.watch()
-	end := v.phase(mi.ID, "stopped")
-	if end.EndReason != "authority" || end.Failure == nil {
-		t.Errorf("end: %+v", end)
+	v.wait("the new generation", func() bool { return v.service.Generation == 2 })
+	got := v.phase(mi.ID, "blocked")
+	if got.Recovery != "owner_uncertain" || !got.CheckoutOwned || !alive(g.PID) {
+		t.Errorf("%+v", got)
 	}
-	if alive(g.PID) || alive(g.Keeper.PID) {
-		t.Error("the guard of the earlier service still runs")
+	if err := syscall.Kill(g.PID, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
 	}
-	if !m.logs.wait("had left running", time.Second) {
-		t.Errorf("the start did not say what it stopped:\n%s", m.logs.text())
-	}
-	v.noProvider(end)
-	// The checkout is free again.
-	again := v.begin(m.demoTerms(repo, "Say hello."))
-	do[wire.MissionResult](v, wire.MethodMissionStop, wire.MissionParams{ID: again.ID})
+	m.signal(syscall.SIGTERM)
+	m.start()
+	v.wait("the next generation", func() bool { return v.service.Generation == 3 && v.missions[mi.ID].Recovery == "supervisor_present" })
 }
 
 // TestKilledGuard: the keeper ends what a killed guard leaves, and the mission
@@ -96,7 +149,7 @@ func TestKilledGuard(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocked := v.phase(mi.ID, "blocked")
-	if blocked.BlockedBy == "" || !blocked.CheckoutOwned {
+	if blocked.BlockedBy == "" || !blocked.CheckoutOwned || blocked.Recovery != "approval_required" || blocked.RecoveryRef == "" {
 		t.Errorf("blocked: %+v", blocked)
 	}
 	v.noProvider(blocked)
@@ -104,6 +157,44 @@ func TestKilledGuard(t *testing.T) {
 	if end.Phase != "stopped" || end.CheckoutOwned {
 		t.Errorf("end: %s owned %v", end.Phase, end.CheckoutOwned)
 	}
+}
+
+// TestKilledGuardAndKeeper: where there is a cgroup, even killing both at once
+// leaves nothing, and nothing of it counts as a person meanwhile.
+func TestKilledGuardAndKeeper(t *testing.T) {
+	m := newMachine(t).start()
+	v := m.watch()
+	repo := m.repo("repo")
+	fifo := filepath.Join(repo, "pipe")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	script := ("env -i PATH=\"$PATH\" setsid sh -c '(echo $$ >pipe; sleep 4245) &' &\nsleep 4246\n")
+	if err := os.WriteFile(filepath.Join(repo, "escape.sh"), []byte(script), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	mi := v.begin(m.demoTerms(repo, "demo:command sh escape.sh"))
+	ask, _ := v.asked(mi.ID, "escape.sh")
+	v.answer(ask, wire.AnswerParams{Allow: true})
+	if _, err := os.ReadFile(fifo); err != nil {
+		t.Fatal(err)
+	}
+	g := m.guardOf(mi.Attempt)
+	if g.Cgroup == "" {
+		t.Log("no writable cgroup here: killing guard and keeper at once is a documented limit")
+		return
+	}
+	for _, pid := range []int{g.PID, g.Keeper.PID} {
+		_ = syscall.Kill(pid, syscall.SIGSTOP)
+	}
+	for _, pid := range []int{g.PID, g.Keeper.PID} {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	blocked := v.phase(mi.ID, "blocked")
+	if len(blocked.Left) > 0 {
+		t.Errorf("left: %v", blocked.Left)
+	}
+	v.noProvider(blocked)
 }
 
 // TestStopWithWorkers ends the service and everything it ran.

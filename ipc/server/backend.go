@@ -56,6 +56,8 @@ type Backend interface {
 	MissionPause(ctx context.Context, a Actor, p wire.MissionParams) (wire.MissionResult, error)
 	MissionResume(ctx context.Context, a Actor, p wire.MissionParams) (wire.MissionResult, error)
 	MissionStop(ctx context.Context, a Actor, p wire.MissionParams) (wire.MissionResult, error)
+	MissionRecover(ctx context.Context, a Actor, p wire.RecoverParams) (wire.MissionStartResult, error)
+	MissionCancel(ctx context.Context, a Actor, p wire.MissionParams) (wire.MissionResult, error)
 
 	ApprovalList(ctx context.Context, p wire.ApprovalListParams) (wire.ApprovalListResult, error)
 	ApprovalGet(ctx context.Context, p wire.IDParams) (wire.ApprovalResult, error)

@@ -132,6 +132,13 @@ func (f *fake) MissionResume(ctx context.Context, _ Actor, p wire.MissionParams)
 func (f *fake) MissionStop(ctx context.Context, _ Actor, p wire.MissionParams) (wire.MissionResult, error) {
 	return f.mutate(ctx, "stop", p.ID)
 }
+func (f *fake) MissionCancel(ctx context.Context, _ Actor, p wire.MissionParams) (wire.MissionResult, error) {
+	return f.mutate(ctx, "cancel", p.ID)
+}
+func (f *fake) MissionRecover(ctx context.Context, _ Actor, p wire.RecoverParams) (wire.MissionStartResult, error) {
+	r, err := f.mutate(ctx, "recover", p.ID)
+	return wire.MissionStartResult{Mission: r.Mission}, err
+}
 func (f *fake) ApprovalList(context.Context, wire.ApprovalListParams) (wire.ApprovalListResult, error) {
 	return wire.ApprovalListResult{}, nil
 }

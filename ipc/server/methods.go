@@ -96,6 +96,14 @@ func init() {
 		wire.MethodMissionPause:  bind(decide, byID, mutation(Backend.MissionPause)),
 		wire.MethodMissionResume: bind(decide, byID, mutation(Backend.MissionResume)),
 		wire.MethodMissionStop:   bind(decide, byID, mutation(Backend.MissionStop)),
+		wire.MethodMissionCancel: bind(decide, byID, mutation(Backend.MissionCancel)),
+		wire.MethodMissionRecover: bind(decide, byID, func(ctx context.Context, k call, p wire.RecoverParams) (wire.MissionStartResult, error) {
+			bad := need("id", p.ID)
+			if bad == nil {
+				bad = need("recovery_ref", p.Ref)
+			}
+			return checked(bad, func() (wire.MissionStartResult, error) { return k.b.MissionRecover(ctx, k.actor, p) })
+		}),
 		wire.MethodApprovalAnswer: bind(decide, byID, func(ctx context.Context, k call, p wire.AnswerParams) (wire.ApprovalResult, error) {
 			bad := need("id", p.ID)
 			if bad == nil {
@@ -340,8 +348,9 @@ func messages(ctx context.Context, k call, p wire.MessagesParams) (wire.Messages
 			return false
 		}
 		size += len(raw)
-		if json.Unmarshal(raw, &e) == nil {
-			r.Entries = append(r.Entries, e)
+		var out wire.Entry // not e: decoding would write into the backend's own bytes
+		if json.Unmarshal(raw, &out) == nil {
+			r.Entries = append(r.Entries, out)
 		}
 		return true
 	})

@@ -269,7 +269,7 @@ func TestEveryMethodOfTheProtocolIsServed(t *testing.T) {
 	for _, name := range []string{wire.MethodNegotiate, wire.MethodServiceStatus, wire.MethodServiceStop, wire.MethodServiceCheck,
 		wire.MethodWatch, wire.MethodUnwatch, wire.MethodMissionCheck, wire.MethodMissionStart, wire.MethodMissionList,
 		wire.MethodMissionGet, wire.MethodMissionSteer, wire.MethodMissionPause, wire.MethodMissionResume, wire.MethodMissionStop,
-		wire.MethodApprovalList, wire.MethodApprovalGet, wire.MethodApprovalAnswer, wire.MethodSessionAttach,
+		wire.MethodMissionRecover, wire.MethodMissionCancel, wire.MethodApprovalList, wire.MethodApprovalGet, wire.MethodApprovalAnswer, wire.MethodSessionAttach,
 		wire.MethodSessionDetach, wire.MethodSessionMessages, wire.MethodBlobRead, wire.MethodProviderList, wire.MethodAuditVerify} {
 		if _, ok := methods[name]; !ok {
 			t.Errorf("%s is not served", name)

@@ -18,6 +18,8 @@ const (
 	MethodMissionPause    = "mission.pause"
 	MethodMissionResume   = "mission.resume"
 	MethodMissionStop     = "mission.stop"
+	MethodMissionRecover  = "mission.recover"
+	MethodMissionCancel   = "mission.cancel"
 	MethodApprovalList    = "approval.list"
 	MethodApprovalGet     = "approval.get"
 	MethodApprovalAnswer  = "approval.answer"
@@ -192,6 +194,19 @@ type SteerParams struct {
 	RequestKey string `json:"request_key,omitempty"`
 	ID         string `json:"id"`
 	Text       string `json:"text"`
+}
+
+// RecoverParams asks for a mission whose guard is gone to go on. Ref is the
+// mission's recovery_ref; provider, model, scope and folder repeat its terms.
+// The deadline stays, so there is no duration.
+type RecoverParams struct {
+	RequestKey string `json:"request_key,omitempty"`
+	ID         string `json:"id"`
+	Ref        string `json:"recovery_ref"`
+	Provider   string `json:"provider"`
+	Model      string `json:"model,omitempty"`
+	Folder     string `json:"folder"`
+	Scope      string `json:"scope"`
 }
 
 // MissionResult carries one mission.

@@ -48,8 +48,12 @@ type Mission struct {
 	Delivery         int        `json:"delivery"`
 	CheckoutOwned    bool       `json:"checkout_owned"`
 	Recovered        bool       `json:"recovered"`
-	RecoveryRef      string     `json:"recovery_ref,omitempty"`
-	LastResult       string     `json:"last_result,omitempty"`
+	// Recovery says what can be done when the guard is not this service's:
+	// supervisor_present, approval_required, expired or owner_uncertain.
+	// RecoveryRef names exactly the state that a recovery would continue.
+	Recovery    string `json:"recovery,omitempty"`
+	RecoveryRef string `json:"recovery_ref,omitempty"`
+	LastResult  string `json:"last_result,omitempty"`
 	// Unasked uses, per rule name.
 	UnaskedUses map[string]int `json:"unasked_uses,omitempty"`
 	// Left names processes that the kernel refused to end.

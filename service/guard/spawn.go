@@ -83,6 +83,12 @@ func ReadRecord(dir string) (wire.GuardRecord, error) {
 	return rec, readJSON(filepath.Join(dir, recordFile), &rec)
 }
 
+// ReadBootstrap reads the record that the guard was started with.
+func ReadBootstrap(dir string) (wire.Bootstrap, error) {
+	var b wire.Bootstrap
+	return b, readJSON(filepath.Join(dir, bootstrapFile), &b)
+}
+
 func readJSON(path string, v any) error {
 	raw, err := private.ReadFile(path, maxRecord)
 	if err != nil {

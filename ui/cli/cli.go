@@ -185,7 +185,7 @@ and it is stopped in time.`,
 	root.AddCommand(
 		a.start(), a.demo(), a.ls(), a.show(), a.watch(), a.logs(),
 		a.approvals(), a.allow(), a.deny(),
-		a.steer(), a.control("pause"), a.control("resume"), a.control("stop"),
+		a.steer(), a.control("pause"), a.control("resume"), a.control("stop"), a.recover(), a.control("cancel"),
 		a.service(), a.doctor(), a.providers(), a.audit(), a.version(),
 		a.hidden("guard", func(ctx context.Context, args []string) int { return a.Guard(ctx, args) }),
 		a.hidden("demo-agent", func(ctx context.Context, _ []string) int { return a.DemoAgent(ctx) }),

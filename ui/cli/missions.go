@@ -236,6 +236,8 @@ var controls = map[string]struct{ method, short, long, done string }{
 	"resume": {wire.MethodMissionResume, "Let a paused or blocked mission go on", "Let a paused or blocked mission go on, inside its original time.", "Resumed"},
 	"stop": {wire.MethodMissionStop, "End a mission and everything it started",
 		"End a mission and every process that it started. The checkout stays as it is.", "Stopped"},
+	"cancel": {wire.MethodMissionCancel, "Give up a mission whose worker is gone",
+		"Give up a mission whose worker is gone, and free its checkout. This changes the record alone: nothing is killed.", "Cancelled"},
 }
 
 func (a *app) control(verb string) *cobra.Command {

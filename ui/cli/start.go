@@ -15,21 +15,12 @@ import (
 	"github.com/reevehq/reeve/ui/model"
 )
 
-// variables are what a mission takes along from the proposer's environment,
-// beside those that providers document. The service holds the same list: what
-// is not on it never reaches an agent.
-var variables = []string{
-	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR",
-	"LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME",
-	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
-	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO",
-	"ANTHROPIC_BASE_URL", // not passed on: where it is set, the approval shows it as the endpoint
-	"SYSTEMROOT", "COMSPEC", "PATHEXT", "TEMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA",
-}
-
+// environment is what a mission takes along of the proposer's environment. The
+// endpoint's variable comes along so that the approval can show where the agent
+// would send its work; the service never passes it on.
 func (a *app) environment() map[string]string {
 	env := map[string]string{}
-	for _, list := range [][]string{variables, a.Variables} {
+	for _, list := range [][]string{mission.Variables(), {"ANTHROPIC_BASE_URL"}, a.Variables} {
 		for _, name := range list {
 			if v := a.Getenv(name); v != "" {
 				env[name] = v
@@ -105,6 +96,44 @@ the question is asked here; elsewhere it waits in the approvals.`,
 // demoScope is what the demo agent is asked for.
 const demoScope = "Mend the conversion in convert.sh, so that 212 F comes out as 100 C. Run check.sh to see that it holds."
 
+func (a *app) recover() *cobra.Command {
+	p := &proposal{}
+	c := &cobra.Command{
+		Use: "recover ID", Short: "Continue a mission whose worker is gone",
+		Long: `Ask to continue a mission whose worker ended without being told to, after a
+crash or a restart of the machine. The terms are those you allowed, and the time
+runs to the original deadline. The agent is told that its last turn may have
+done work that was not recorded.`,
+		Example: "  reeve recover 3k9x2f\n  reeve recover 3k9x2f --wait",
+		Args:    oneID("mission"), ValidArgsFunction: a.completeMissions,
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx := c.Context()
+			m, err := call[wire.MissionResult](ctx, a, wire.MethodMissionGet, wire.IDParams{ID: args[0]})
+			if err != nil {
+				return err
+			}
+			// What was asked for, not what the provider made of it.
+			ref := m.Mission.RecoveryRef
+			if ref == "" {
+				ref = "none"
+			}
+			r, err := call[wire.MissionStartResult](ctx, a, wire.MethodMissionRecover, wire.RecoverParams{
+				RequestKey: requestKey(), ID: m.Mission.ID, Ref: ref, Provider: m.Mission.Provider,
+				Model: m.Mission.RequestedModel, Folder: m.Mission.Folder, Scope: m.Mission.Scope,
+			})
+			if err != nil {
+				return err
+			}
+			return a.settle(ctx, p, r)
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&p.propose, "propose", false, "only propose: do not ask here")
+	f.BoolVar(&p.wait, "wait", false, "follow the mission until it ends")
+	f.BoolVar(&p.prompts, "show-prompts", false, "show what the agent will be told, whole")
+	return c
+}
+
 func (a *app) demo() *cobra.Command {
 	p := &proposal{}
 	c := &cobra.Command{
@@ -157,18 +186,24 @@ func sampleDir(dir string) (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// run proposes a mission, asks where a person can be asked, and follows it
-// where that was wanted.
+// run proposes a mission.
 func (a *app) run(ctx context.Context, p *proposal) error {
 	rules, err := unasked(p.unasked)
 	if err != nil {
 		return err
 	}
 	p.params.Unasked, p.params.Env, p.params.RequestKey = rules, a.environment(), requestKey()
-	r, err := call[wire.MissionStartResult](ctx, a, wire.MethodMissionStart, startParams{p.params, rules})
+	r, err := call[wire.MissionStartResult](ctx, a, wire.MethodMissionStart, p.params)
 	if err != nil {
 		return err
 	}
+	return a.settle(ctx, p, r)
+}
+
+// settle has a proposed start or recovery answered here, where a person can be
+// asked, and follows the mission where that was wanted.
+func (a *app) settle(ctx context.Context, p *proposal, r wire.MissionStartResult) error {
+	var err error
 	if r.Approval, err = a.getApproval(ctx, r.Approval.ID); err != nil {
 		return err
 	}
@@ -206,13 +241,6 @@ func (a *app) run(ctx context.Context, p *proposal) error {
 		fmt.Fprintf(a.human(), "Started. Follow it with: reeve watch %s\n", short(r.Mission.ID))
 	}
 	return nil
-}
-
-// startParams sends an empty list of rules as an empty list: absent would mean
-// the default.
-type startParams struct {
-	wire.MissionStartParams
-	Unasked []string `json:"allow_unasked"`
 }
 
 func unasked(list string) ([]string, error) {

@@ -40,8 +40,10 @@ type Record struct {
 	Attempt   string          `json:"attempt,omitempty"`
 	Turn      string          `json:"turn,omitempty"`
 	TurnNo    int             `json:"turn_number,omitempty"`
-	Subject   json.RawMessage `json:"subject"` // long values as blob references
+	Tool      string          `json:"tool,omitempty"` // as the subject names it
+	Subject   json.RawMessage `json:"subject"`        // JSON, or a reference to a blob
 	Digest    string          `json:"digest"`
+	Ref       string          `json:"ref,omitempty"` // the record that a recovery is about
 	CreatedAt time.Time       `json:"created_at"`
 	State     approval.State  `json:"state"`
 	Answer    *Answer         `json:"answer,omitempty"`

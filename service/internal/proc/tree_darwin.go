@@ -102,3 +102,7 @@ func (t *Tree) Close() error {
 	t.closed = true
 	return nil
 }
+
+// EndGroup does nothing here: there are no control groups. On Windows the
+// kernel ends a job's members with its last handle.
+func EndGroup(context.Context, string) ([]ID, error) { return nil, nil }

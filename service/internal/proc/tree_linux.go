@@ -51,6 +51,9 @@ func NewTreeWith(name string, opt Options) (*Tree, error) {
 	return t, nil
 }
 
+// groupPrefix begins the name of every control group that is made here.
+const groupPrefix = "reeve-"
+
 // makeGroup makes the cgroup if it can, and proves that a program can be born
 // into it. Without one the tree still works, so failing is no error.
 func (t *Tree) makeGroup(name string) {
@@ -58,7 +61,7 @@ func (t *Tree) makeGroup(name string) {
 	if err != nil {
 		return
 	}
-	group := filepath.Join(dir, "reeve-"+name)
+	group := filepath.Join(dir, groupPrefix+name)
 	err = os.Mkdir(group, 0o755)
 	if errors.Is(err, fs.ErrExist) && removeGroup(group) == nil { // an empty one of a dead predecessor
 		err = os.Mkdir(group, 0o755)
@@ -78,7 +81,7 @@ func (t *Tree) makeGroup(name string) {
 		attr := &os.ProcAttr{Sys: &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(f.Fd())}}
 		_, err = os.StartProcess(filepath.Join(work, "no-such-program"), []string{""}, attr)
 		if errors.Is(err, fs.ErrNotExist) {
-			t.group, t.work, t.path = group, f, filepath.Join(path, "reeve-"+name)
+			t.group, t.work, t.path = group, f, filepath.Join(path, groupPrefix+name)
 			return
 		}
 		_ = f.Close()
@@ -87,7 +90,7 @@ func (t *Tree) makeGroup(name string) {
 }
 
 // ownGroup finds this process's cgroup v2: its directory and its path as /proc
-// shows it. The v2 tree may be mounted alone or beside v1 trees.
+// shows it.
 func ownGroup() (dir, path string, err error) {
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -97,9 +100,16 @@ func ownGroup() (dir, path string, err error) {
 	if path == "" || strings.HasPrefix(path, "/..") {
 		return "", "", errors.New("not in a cgroup v2 that is visible here")
 	}
+	dir, err = groupDir(path)
+	return dir, path, err
+}
+
+// groupDir finds the directory of a cgroup v2 by its path as /proc shows it.
+// The v2 tree may be mounted alone or beside v1 trees.
+func groupDir(path string) (string, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	for line := range strings.Lines(string(mounts)) {
 		left, right, ok := strings.Cut(line, " - ")
@@ -112,10 +122,53 @@ func ownGroup() (dir, path string, err error) {
 			root = ""
 		}
 		if rest, ok := strings.CutPrefix(path, root); ok && (rest == "" || rest[0] == '/') {
-			return filepath.Join(at, rest), path, nil
+			return filepath.Join(at, rest), nil
 		}
 	}
-	return "", "", errors.New("no cgroup v2 is mounted")
+	return "", errors.New("no cgroup v2 is mounted")
+}
+
+// EndGroup ends every process of a control group that a tree was made with,
+// after guard and keeper are gone, and removes the group. group is what
+// Tree.Cgroup said; anything else is refused, so that no other group is ever
+// touched. It returns who is left when ctx is done first. An empty or missing
+// group is no error.
+func EndGroup(ctx context.Context, group string) (left []ID, err error) {
+	if group == "" {
+		return nil, nil
+	}
+	if !strings.HasPrefix(filepath.Base(group), groupPrefix) || filepath.Clean(group) != group {
+		return nil, fmt.Errorf("end the control group %s: it was not made for a tree", group)
+	}
+	dir, err := groupDir(group)
+	if err != nil {
+		return nil, nil // nothing can live in a group that is not there
+	}
+	for {
+		pids, err := groupPIDs(dir)
+		if err != nil {
+			return nil, fmt.Errorf("end the control group %s: %w", group, err)
+		}
+		left = nil
+		for _, pid := range pids {
+			if info, err := look(pid); err == nil && !info.zombie {
+				left = append(left, info.ID)
+			}
+		}
+		if len(left) == 0 {
+			if err := removeGroup(dir); err == nil {
+				return nil, nil
+			}
+		} else if os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0) != nil {
+			for _, id := range left {
+				_ = id.Signal(os.Kill)
+			}
+		}
+		if ctx.Err() != nil {
+			return left, nil
+		}
+		waitAny(ctx, left, 50*time.Millisecond)
+	}
 }
 
 // removeGroup removes a cgroup and the empty ones inside it. Cgroup

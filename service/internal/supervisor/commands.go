@@ -2,9 +2,7 @@ package supervisor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -12,7 +10,6 @@ import (
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
-	"github.com/reevehq/reeve/service/guard"
 	"github.com/reevehq/reeve/service/internal/approvals"
 	"github.com/reevehq/reeve/service/internal/checkout"
 	"github.com/reevehq/reeve/service/internal/store"
@@ -36,9 +33,12 @@ func (s *Supervisor) Answer(ctx context.Context, id, digest string, a approvals.
 	a.At = s.now()
 	var out approvals.Record
 	err = s.do(ctx, r.Mission, func(w *worker) (err error) {
-		if r.Kind == approval.MissionStart {
+		switch r.Kind {
+		case approval.MissionStart:
 			out, err = w.answerStart(ctx, r, digest, a)
-		} else {
+		case approval.MissionRecover:
+			out, err = w.answerRecovery(ctx, r, digest, a)
+		default:
 			out, err = w.answerTool(r, digest, a)
 		}
 		return err
@@ -94,23 +94,12 @@ func (w *worker) answerStart(ctx context.Context, ask approvals.Record, digest s
 	if w.s.Live() >= MaxLive {
 		return out, wire.Errorf(wire.CodeLimitExceeded, "%d missions are live already; stop one first.", MaxLive)
 	}
-	// What a person allowed must still be so.
-	tree, err := checkout.Inspect(ctx, w.rec.Terms.Folder, w.s.StateDir)
-	if err != nil {
-		return out, Refuse(err)
-	}
-	if tree.Path != w.rec.Terms.Folder {
-		return out, wire.Errorf(wire.CodeConflict, "%s now leads to %s; propose the mission again.", w.rec.Terms.Folder, tree.Path)
-	}
-	if path, version := w.rec.Provider.Path, w.rec.Provider.Version; path != "" {
-		found := w.s.Providers[w.rec.Terms.Provider].Probe(ctx, w.rec.Env)
-		if found.Path != path || found.Version != version {
-			return out, wire.Errorf(wire.CodeConflict, "The agent program changed since the mission was proposed (%s %s, now %s %s); propose it again.", path, version, found.Path, found.Version)
-		}
+	if err := w.unchanged(ctx); err != nil {
+		return out, err
 	}
 	start := w.s.Now()
 	attempt := NewID("a")
-	err = w.step(mission.EvAllowed, func(r *Record) {
+	err := w.step(mission.EvAllowed, func(r *Record) {
 		r.StartedAt = start.Wall.Round(0).UTC()
 		r.Deadline = mission.NewDeadline(start, r.Terms.Minutes)
 		r.Session, r.Attempt = "s-"+r.ID[2:], attempt
@@ -138,7 +127,7 @@ func (w *worker) answerTool(ask approvals.Record, digest string, a approvals.Ans
 		if !a.Allow {
 			r.Denials.Count++
 			r.Denials.LastAt = a.At
-			if tool := toolOf(ask); tool != "" && !slices.Contains(r.Denials.Tools, tool) {
+			if tool := ask.Tool; tool != "" && !slices.Contains(r.Denials.Tools, tool) {
 				r.Denials.Tools = append(r.Denials.Tools, tool)
 			}
 		}
@@ -155,16 +144,6 @@ func (w *worker) answerTool(ask approvals.Record, digest string, a approvals.Ans
 		w.end(mission.EndPerson)
 	}
 	return out, nil
-}
-
-func toolOf(r approvals.Record) string {
-	var s struct {
-		Tool string `json:"tool"`
-	}
-	if err := json.Unmarshal(r.Subject, &s); err != nil {
-		return ""
-	}
-	return s.Tool
 }
 
 // Steer queues an instruction for the next turn.
@@ -245,7 +224,7 @@ func (s *Supervisor) Resume(ctx context.Context, id string) (Record, error) {
 		case w.rec.Deadline.Passed(s.Now()):
 			return wire.Errorf(wire.CodeDeadlinePassed, "The mission's time is over; start a new one.")
 		case w.guard == nil:
-			return wire.Errorf(wire.CodeConflict, "The mission's guard is gone, so it can't be resumed. Stop it and start a new one.")
+			return wire.Errorf(wire.CodeConflict, "The mission's guard is gone, so it can't be resumed. Recover it or stop it.")
 		case len(w.rec.Left) > 0:
 			return wire.Errorf(wire.CodeConflict, "Processes of the mission could not be ended (%s); stop the mission.", w.rec.Left[0])
 		}
@@ -292,59 +271,6 @@ func (s *Supervisor) Refused(ctx context.Context, id string) {
 	if w := s.lookup(id); w != nil {
 		_ = w.do(ctx, func(w *worker) error { return w.commit(func(r *Record) { r.Refusals++ }) })
 	}
-}
-
-// Sweep ends what an earlier service left behind: its guards, through their
-// recorded identity and nothing else, and then its missions. It returns a
-// sentence for each. Proposed missions go on waiting for their approval.
-func (s *Supervisor) Sweep(ctx context.Context) (notes []string, err error) {
-	var recs []Record
-	if err := s.DB.View(func(tx *store.Tx) (err error) { recs, err = LoadLive(tx); return }); err != nil {
-		return nil, err
-	}
-	for _, r := range recs {
-		if r.Phase == mission.Proposed {
-			continue
-		}
-		ended, endErr := guard.EndUnadopted(ctx, s.attemptDir(r.Attempt))
-		switch {
-		case endErr != nil:
-			notes = append(notes, fmt.Sprintf("The worker of mission %q could not be ended: %v.", r.Title, endErr))
-		case ended > 0:
-			notes = append(notes, fmt.Sprintf("Stopped the worker of mission %q that an earlier service had left running.", r.Title))
-		default:
-			notes = append(notes, fmt.Sprintf("Mission %q was not finished when an earlier service ended; nothing of it runs.", r.Title))
-		}
-		var closed []approvals.Record
-		next := r.clone()
-		next.Revision++
-		next.Activity, next.NextTurn = nil, time.Time{}
-		err := s.DB.Update(ctx, func(tx *store.Tx) (err error) {
-			next := next
-			if endErr != nil {
-				next.Phase, next.BlockedBy, next.Left = mission.Blocked, endErr.Error(), []string{endErr.Error()}
-				return save(tx, next)
-			}
-			next.Phase, next.EndReason, next.EndedAt = mission.Stopped, mission.EndAuthority, s.now()
-			next.Failure = &Failure{Stage: mission.StageContact, Code: mission.RuntimeContactFailure, Message: "The service that ran this mission ended. Its worker was stopped; the last turn may have done work that it could not report. Look at the checkout, then start a new mission."}
-			(&worker{s: s}).closeTurn(&next)
-			if closed, err = approvals.CloseAll(tx, r.ID, approval.Withdrawn, "stop", s.now()); err != nil {
-				return err
-			}
-			if err := checkout.Release(tx, r.Terms.Folder, r.ID); err != nil {
-				return err
-			}
-			if err := tx.Audit(store.AuditEntry{Kind: store.AuditMission, Mission: r.ID, Text: "ended: an earlier service left it"}); err != nil {
-				return err
-			}
-			return save(tx, next)
-		})
-		if err != nil {
-			return notes, err
-		}
-		_ = closed
-	}
-	return notes, nil
 }
 
 // Refuse turns a checkout's refusal into what clients are told.

@@ -4,26 +4,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/service/provider"
 )
 
-// allowed are the variables that every provider gets when the proposer has
-// them. The session bus, DISPLAY, WAYLAND_DISPLAY and XAUTHORITY are left out
-// on purpose: with them a tool could ask other programs of the desktop to act.
-var allowed = []string{
-	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR",
-	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
-	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO",
-	// Windows
-	"SYSTEMROOT", "COMSPEC", "PATHEXT", "TEMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA",
-}
-
 // environment splits the proposer's variables into what the provider gets and
 // may be journaled, and the provider's secrets, which may not. Everything that
-// is on neither list is dropped.
+// neither the rules nor the provider name is dropped.
 func environment(from map[string]string, vars []provider.Variable) (plain []string, secrets map[string]string) {
 	for name, value := range from {
-		if strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) || value == "" {
+		if value == "" || strings.ContainsRune(value, 0) {
 			continue
 		}
 		i := slices.IndexFunc(vars, func(v provider.Variable) bool { return v.Name == name })
@@ -33,7 +23,7 @@ func environment(from map[string]string, vars []provider.Variable) (plain []stri
 				secrets = map[string]string{}
 			}
 			secrets[name] = value
-		case i >= 0, slices.Contains(allowed, name), strings.HasPrefix(name, "LC_"):
+		case i >= 0, mission.PassesVariable(name, value):
 			plain = append(plain, name+"="+value)
 		}
 	}

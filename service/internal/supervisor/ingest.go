@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/reevehq/reeve/app/approval"
@@ -15,6 +16,7 @@ import (
 	"github.com/reevehq/reeve/service/guard"
 	"github.com/reevehq/reeve/service/internal/approvals"
 	"github.com/reevehq/reeve/service/internal/checkout"
+	"github.com/reevehq/reeve/service/internal/proc"
 	"github.com/reevehq/reeve/service/internal/store"
 )
 
@@ -117,13 +119,13 @@ func (w *worker) asked(e wire.Entry, p wire.Permission) error {
 	if err := json.Unmarshal(p.Subject, &subject); err != nil {
 		return fmt.Errorf("read the subject of %s: %w", p.Request, err)
 	}
-	packed, err := w.s.pack(subject)
+	packed, err := packSubject(subject, w.s.Blobs)
 	if err != nil {
 		return err
 	}
 	ask := approvals.Record{
 		ID: p.Request, Kind: approval.Kind(p.Kind), Mission: w.rec.ID, Attempt: w.rec.Attempt, Turn: p.Turn,
-		Subject: packed, Digest: p.Digest, CreatedAt: e.At,
+		Tool: subject.Tool, Subject: packed, Digest: p.Digest, CreatedAt: e.At,
 	}
 	if t := w.rec.turn(); t != nil {
 		ask.TurnNo = t.Number
@@ -296,34 +298,41 @@ func (w *worker) turnFinished(t wire.TurnFinished) {
 
 // lost is called when the connection to the guard has ended.
 func (w *worker) lost(g *guard.Client) {
-	g.Close()
+	_ = g.Close()
 	if w.guard != g || w.s.ctx.Err() != nil {
 		return
 	}
 	w.guard = nil
-	root, _ := w.guarded()
-	// The keeper ends only when nothing is left below it.
+	var left []string
 	w.async(func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+		// A killed process closes its connections a little before it is gone.
+		ending, cancel := context.WithTimeout(ctx, claimLimit)
 		defer cancel()
-		return root.Root.Wait(ctx)
-	}, func(err error) {
-		w.mu.Lock()
-		if err == nil {
-			w.tree.Root.PID = 0
+		if err := proc.ID(g.Record.Process).Wait(ending); err != nil {
+			return err
 		}
-		w.mu.Unlock()
-		w.settleLost(err)
+		left = w.clear(ctx, g.Record)
+		return nil
+	}, func(err error) {
+		if err != nil {
+			w.quarantine(fmt.Errorf("the connection broke (%w); restart the service to claim it again", errors.Join(g.Err(), err)))
+			return
+		}
+		w.settleLost(left)
 	})
 }
 
-func (w *worker) settleLost(alive error) {
-	var left []string
+// settleLost decides what becomes of a mission whose guard is gone; left names
+// what could not be ended.
+func (w *worker) settleLost(left []string) {
 	if w.ended != nil {
-		left = w.ended.Left
+		left = append(left, w.ended.Left...)
 	}
-	if alive != nil && len(left) == 0 {
-		left = []string{"the keeper of the mission's guard"}
+	w.alive = mission.GuardGone
+	if len(left) == 0 {
+		w.setTree(proc.Guarded{})
+	} else {
+		w.alive = mission.GuardUncertain
 	}
 	if w.rec.Phase != mission.Stopping && w.ended != nil && w.ended.Reason == string(mission.EndDeadline) {
 		w.end(mission.EndDeadline) // settles at once: there is no guard any more
@@ -334,17 +343,24 @@ func (w *worker) settleLost(alive error) {
 		return
 	}
 	// Nobody asked for this. The mission keeps its claim and needs a person.
-	var closed []approvals.Record
-	err := w.step(mission.EvBlock, func(r *Record) {
+	why := "The guard of this mission ended unexpectedly. Its processes are gone; the last turn may have done work that it could not report. Look at the checkout, then recover or stop the mission."
+	if len(left) > 0 {
+		why = "The guard of this mission ended unexpectedly, and these are left: " + strings.Join(left, ", ") + "."
+	}
+	change := func(r *Record) {
 		w.closeTurn(r)
-		r.BlockedBy = "The guard of this mission ended unexpectedly. Its processes are gone; the last turn may have done work that it could not report. Look at the checkout, then stop the mission."
-		r.Failure = &Failure{Stage: mission.StageExecution, Code: mission.LocalExecutionFailure, Message: r.BlockedBy}
+		r.BlockedBy = why
+		r.Failure = &Failure{Stage: mission.StageExecution, Code: mission.LocalExecutionFailure, Message: why}
 		r.Left, r.Activity, r.NextTurn = left, nil, time.Time{}
-	}, func(tx *store.Tx) (err error) {
+	}
+	var closed []approvals.Record
+	closeAll := func(tx *store.Tx) (err error) {
 		closed, err = approvals.CloseAll(tx, w.rec.ID, approval.Withdrawn, "turn", w.s.now())
 		return err
-	})
-	if err != nil {
+	}
+	if w.rec.Phase == mission.Blocked {
+		w.must(change, closeAll)
+	} else if err := w.step(mission.EvBlock, change, closeAll); err != nil {
 		w.s.Log.Error("the loss of a guard could not be journaled", "mission", w.rec.ID, "err", err)
 		w.fault = err
 	}

@@ -9,42 +9,17 @@ import (
 	"github.com/reevehq/reeve/service/internal/store"
 )
 
-// packedSubject is an approval.Subject whose long values are references to
-// blobs, exactly as the digest covers them.
-type packedSubject struct {
-	approval.Subject
-	Command any `json:"command,omitempty"`
-	Diff    any `json:"diff,omitempty"`
-	Input   any `json:"input,omitempty"`
-}
-
+// packSubject turns a subject into what the queue keeps and clients get: its
+// JSON, or a reference to a blob that holds it when it is long. The digest
+// covers the subject itself, so a client that read the blob can check it.
 func packSubject(sub approval.Subject, blobs *store.Blobs) ([]byte, error) {
-	p := packedSubject{Subject: sub}
-	put := func(raw []byte, value any) (any, error) {
-		if len(raw) <= wire.BlobThreshold {
-			return value, nil
-		}
-		digest, err := blobs.Put(raw)
-		if err != nil {
-			return nil, fmt.Errorf("keep a long value of an approval: %w", err)
-		}
-		return wire.BlobRef{Blob: digest, Bytes: int64(len(raw))}, nil
+	raw, err := json.Marshal(sub)
+	if err != nil || len(raw) <= wire.BlobThreshold {
+		return raw, err
 	}
-	var err error
-	if sub.Command != "" {
-		if p.Command, err = put([]byte(sub.Command), sub.Command); err != nil {
-			return nil, err
-		}
+	digest, err := blobs.Put(raw)
+	if err != nil {
+		return nil, fmt.Errorf("keep the subject of an approval: %w", err)
 	}
-	if sub.Diff != "" {
-		if p.Diff, err = put([]byte(sub.Diff), sub.Diff); err != nil {
-			return nil, err
-		}
-	}
-	if len(sub.Input) > 0 {
-		if p.Input, err = put(sub.Input, sub.Input); err != nil {
-			return nil, err
-		}
-	}
-	return json.Marshal(p)
+	return json.Marshal(wire.BlobRef{Blob: digest, Bytes: int64(len(raw))})
 }

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -59,6 +60,28 @@ type Record struct {
 	Unasked   map[string]int       `json:"unasked_uses,omitempty"`
 	Refusals  int                  `json:"refusals,omitempty"`
 	Revision  uint64               `json:"revision"`
+
+	// Recovered: this attempt continues one whose guard was lost, and Reconcile
+	// that its first turn has still to be told so.
+	Recovered bool `json:"recovered,omitempty"`
+	Reconcile bool `json:"reconcile,omitempty"`
+	// Earlier are the attempts before this one, oldest first.
+	Earlier []string `json:"earlier_attempts,omitempty"`
+
+	// Guard is what is known of the guard now; it is never journaled.
+	Guard mission.GuardState `json:"-"`
+}
+
+// Ref names exactly this state of the record. A recovery is allowed for the
+// state that the person saw, so that two of them can't both win.
+func (r Record) Ref() string { return fmt.Sprintf("%s@%d", r.Attempt, r.Revision) }
+
+// Attempts lists every attempt of the mission, oldest first.
+func (r Record) Attempts() []string {
+	if r.Attempt == "" {
+		return nil
+	}
+	return append(slices.Clone(r.Earlier), r.Attempt)
 }
 
 // Program is the provider's executable as it was approved.
@@ -121,6 +144,7 @@ type Denials struct {
 func (r Record) clone() Record {
 	r.Turns = slices.Clone(r.Turns)
 	r.Steering = slices.Clone(r.Steering)
+	r.Earlier = slices.Clone(r.Earlier)
 	r.Denials.Tools = slices.Clone(r.Denials.Tools)
 	r.Unasked = maps.Clone(r.Unasked)
 	return r

@@ -33,7 +33,7 @@ func (w *worker) start() {
 			return err
 		}
 		if !w.post(func() { w.started(g) }) {
-			g.Close()
+			_ = g.Close()
 		}
 		return nil
 	}, func(err error) {
@@ -49,9 +49,7 @@ func (w *worker) launch(ctx context.Context, r Record) (*guard.Client, error) {
 	if err := private.EnsureDir(dir); err != nil {
 		return nil, err
 	}
-	text := mission.Instructions(r.Terms)
-	instructions := filepath.Join(dir, "instructions.md")
-	if err := private.WriteFile(instructions, []byte(text)); err != nil {
+	if err := private.WriteFile(s.instructionsPath(r.Attempt), []byte(mission.Instructions(r.Terms))); err != nil {
 		return nil, err
 	}
 	token := make([]byte, 32)
@@ -72,32 +70,38 @@ func (w *worker) launch(ctx context.Context, r Record) (*guard.Client, error) {
 	}
 	rec, err := guard.ReadRecord(dir)
 	if err != nil {
-		g.Close()
+		_ = g.Close()
 		return nil, err
 	}
-	w.mu.Lock()
-	w.tree = guardedBy(rec)
-	w.mu.Unlock()
+	w.setTree(guardedBy(rec))
 	if _, err := g.Claim(ctx, b.Token, s.Generation); err != nil {
-		g.Close()
+		_ = g.Close()
 		return nil, err
 	}
-	s.mu.Lock()
-	secrets := s.secrets[r.ID]
-	s.mu.Unlock()
-	env := append([]string{}, r.Env...)
-	for name, value := range secrets {
-		env = append(env, name+"="+value)
-	}
-	err = g.Start(ctx, wire.StartParams{Launch: wire.Launch{
-		Provider: r.Terms.Provider, Path: r.Provider.Path, Args: r.Provider.Args, Model: r.Terms.Model, Endpoint: r.Terms.Endpoint,
-		Folder: r.Terms.Folder, Instructions: instructions, Digest: r.Instructions, Env: env,
-	}})
-	if err != nil {
-		g.Close()
+	if err := g.Start(ctx, s.startParams(r)); err != nil {
+		_ = g.Close()
 		return nil, err
 	}
 	return g, nil
+}
+
+// startParams is how the provider of a mission is run. The secrets come from
+// memory alone.
+func (s *Supervisor) startParams(r Record) wire.StartParams {
+	env := append([]string{}, r.Env...)
+	s.mu.Lock()
+	for name, value := range s.secrets[r.ID] {
+		env = append(env, name+"="+value)
+	}
+	s.mu.Unlock()
+	return wire.StartParams{Launch: wire.Launch{
+		Provider: r.Terms.Provider, Path: r.Provider.Path, Args: r.Provider.Args, Model: r.Terms.Model, Endpoint: r.Terms.Endpoint,
+		Folder: r.Terms.Folder, Instructions: s.instructionsPath(r.Attempt), Digest: r.Instructions, Env: env,
+	}}
+}
+
+func (s *Supervisor) instructionsPath(attempt string) string {
+	return filepath.Join(s.attemptDir(attempt), "instructions.md")
 }
 
 // guardedBy tells what descends from a guard. Its keeper is the root of
@@ -114,13 +118,18 @@ func guardedBy(rec wire.GuardRecord) proc.Guarded {
 }
 
 func (w *worker) started(g *guard.Client) {
-	w.guard, w.starting = g, false
+	w.guard, w.starting, w.alive = g, false, mission.GuardAnswers
 	w.follow(g)
 	if w.rec.Phase == mission.Stopping {
 		// The person changed their mind while the guard came up.
 		w.stopGuard(string(w.rec.EndReason))
 		return
 	}
+	w.begun()
+}
+
+// begun enters waiting: the guard has what it needs.
+func (w *worker) begun() {
 	tree, _ := w.guarded()
 	err := w.step(mission.EvStarted, func(r *Record) { r.Generation = w.s.Generation }, func(tx *store.Tx) error {
 		return checkout.Mark(tx, w.rec.Terms.Folder, w.rec.ID, tree.Root, "")
@@ -130,6 +139,28 @@ func (w *worker) started(g *guard.Client) {
 		w.fault = err
 		w.stopGuard("journal")
 	}
+}
+
+// handOver finishes the start of a guard that an earlier service had spawned;
+// unless it is new, it has what it needs already.
+func (w *worker) handOver(isNew bool) {
+	if !isNew {
+		w.begun()
+		return
+	}
+	if !w.s.haveSecrets(w.rec) {
+		w.end(mission.EndAuthority)
+		return
+	}
+	g, p := w.guard, w.s.startParams(w.rec)
+	w.async(func(ctx context.Context) error { return g.Start(ctx, p) }, func(err error) {
+		if err != nil {
+			w.s.Log.Error("a guard could not be started", "mission", w.rec.ID, "err", err)
+			w.end(mission.EndAuthority)
+			return
+		}
+		w.begun()
+	})
 }
 
 // follow hands every entry of the guard's log to the goroutine, in order. The
@@ -161,6 +192,10 @@ func (w *worker) startFailed(cause error) {
 	}
 	if w.rec.Phase == mission.Stopping {
 		w.settle(nil)
+		return
+	}
+	if w.rec.Recovered {
+		w.settleLost(nil)
 		return
 	}
 	err := w.step(mission.EvStartFailed, func(r *Record) {

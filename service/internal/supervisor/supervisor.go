@@ -145,7 +145,7 @@ func (s *Supervisor) Propose(ctx context.Context, p Proposal) (Record, approvals
 	if ask.Digest, err = approval.Digest(approval.Envelope{ID: ask.ID, Kind: ask.Kind, Mission: r.ID, Subject: subject}); err != nil {
 		return Record{}, approvals.Record{}, wire.Errorf(wire.CodeInvalidParams, "The terms can't be put before a person: %v.", err)
 	}
-	if ask.Subject, err = s.pack(subject); err != nil {
+	if ask.Subject, err = packSubject(subject, s.Blobs); err != nil {
 		return Record{}, approvals.Record{}, err
 	}
 	err = s.DB.Update(ctx, func(tx *store.Tx) error {
@@ -172,12 +172,6 @@ func (s *Supervisor) Propose(ctx context.Context, p Proposal) (Record, approvals
 	s.Announce.Mission(r)
 	s.Announce.Approval(ask)
 	return r, ask, nil
-}
-
-// pack turns a subject into what the queue keeps: values over
-// wire.BlobThreshold go into blobs, as the digest has them.
-func (s *Supervisor) pack(sub approval.Subject) ([]byte, error) {
-	return packSubject(sub, s.Blobs)
 }
 
 // worker returns the goroutine of a live mission, starting it if need be.

@@ -30,9 +30,10 @@ type worker struct {
 
 	rec      Record
 	guard    *guard.Client
-	starting bool // a guard is being brought up
-	calling  bool // a guard call for a turn is under way
-	pausing  bool // the turn in flight is to end in paused
+	alive    mission.GuardState // what is known of the guard
+	starting bool               // a guard is being brought up
+	calling  bool               // a guard call for a turn is under way
+	pausing  bool               // the turn in flight is to end in paused
 	ended    *wire.SessionEnded
 	watch    []*watcher // who waits for a condition
 	timer    *time.Timer
@@ -162,6 +163,12 @@ func (w *worker) guarded() (proc.Guarded, bool) {
 	return w.tree, w.tree.Root.PID != 0
 }
 
+func (w *worker) setTree(t proc.Guarded) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tree = t
+}
+
 // commit changes a copy of the record, journals it together with what more
 // adds, and only then keeps and announces it.
 func (w *worker) commit(change func(r *Record), more ...func(tx *store.Tx) error) error {
@@ -216,6 +223,7 @@ func (w *worker) step(e mission.Event, change func(r *Record), more ...func(tx *
 func (w *worker) show() {
 	w.dirty = false
 	w.flush.Stop()
+	w.rec.Guard = w.alive
 	w.mu.Lock()
 	w.seen = w.rec.clone()
 	w.mu.Unlock()
@@ -316,13 +324,13 @@ func (w *worker) beginTurn() {
 	}
 	prompt := mission.TurnPrompt(mission.PromptInput{
 		Scope: r.Terms.Scope, EndsAt: r.Deadline.At, Turn: turn.Number, Steering: steering, Local: true,
-		Continuation: continuation(r),
+		Continuation: continuation(r), Recovered: r.Reconcile,
 	})
 	w.quiet = mission.Jitter(mission.QuietInterval, rand.Float64())
 	tree, _ := w.guarded()
 	err := w.step(mission.EvTurnStarted, func(r *Record) {
 		r.Turns = append(r.Turns, turn)
-		r.NextTurn, r.Failure = time.Time{}, nil
+		r.NextTurn, r.Failure, r.Reconcile = time.Time{}, nil, false
 		r.Activity = &Activity{At: turn.StartedAt, Detail: "starting the agent"}
 		for i := range r.Steering {
 			if r.Steering[i].State == SteerReceived {
