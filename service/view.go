@@ -28,9 +28,7 @@ func (s *Service) missionView(r supervisor.Record) wire.Mission {
 	}
 	m.Pending = s.pendingOf(r.ID)
 	m.Recovered = r.Recovered
-	if r.Guard != "" {
-		m.Recovery = string(mission.Recover(r.Phase, r.Guard, r.Deadline.Passed(s.o.Now())))
-	}
+	m.Recovery = string(mission.Recover(r.Phase, r.Guard, r.Deadline.Passed(s.o.Now())))
 	if m.Recovery == string(mission.ApprovalRequired) {
 		m.RecoveryRef = r.Ref()
 	}

@@ -5,6 +5,7 @@ type GuardState string
 
 // The states of a guard.
 const (
+	GuardNone      GuardState = ""          // not up yet
 	GuardAnswers   GuardState = "answers"   // alive, and claimed by this service
 	GuardGone      GuardState = "gone"      // proven to have ended, with everything below it
 	GuardUncertain GuardState = "uncertain" // it may be alive, but can't be identified or doesn't answer
@@ -28,7 +29,7 @@ const (
 // which recovery never moves, has passed.
 func Recover(p Phase, g GuardState, expired bool) Recovery {
 	switch {
-	case !p.Live():
+	case !p.Live(), g == GuardNone:
 		return NotRecoverable
 	case g == GuardAnswers:
 		return SupervisorPresent

@@ -9,6 +9,8 @@ func TestRecover(t *testing.T) {
 			expired bool
 			want    Recovery
 		}{
+			{GuardNone, false, NotRecoverable},
+			{GuardNone, true, NotRecoverable},
 			{GuardAnswers, false, SupervisorPresent},
 			{GuardAnswers, true, SupervisorPresent},
 			{GuardUncertain, false, OwnerUncertain},
