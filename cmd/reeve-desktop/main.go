@@ -13,13 +13,11 @@ import (
 
 	"fyne.io/fyne/v2/app"
 
+	"github.com/reevehq/reeve/assets"
 	"github.com/reevehq/reeve/ipc/client"
 	"github.com/reevehq/reeve/ipc/sock"
 	"github.com/reevehq/reeve/ui/view"
 )
-
-// version is set by the build.
-var version = "dev"
 
 // appID names the program to the desktop, and its preferences.
 const appID = "io.github.reevehq.reeve"
@@ -29,7 +27,7 @@ func main() {
 	show := flag.Bool("version", false, "print the version and end")
 	flag.Parse()
 	if *show {
-		fmt.Println("reeve-desktop " + version)
+		fmt.Println("reeve-desktop " + assets.Version)
 		return
 	}
 	if err := run(*hidden); err != nil {
@@ -57,11 +55,11 @@ func run(hidden bool) error {
 	}
 	defer instance.Close()
 	home, _ := os.UserHomeDir()
-	options := client.Options{Client: "reeve-desktop", Version: version}
+	options := client.Options{Client: "reeve-desktop", Version: assets.Version}
 	view.Run(app.NewWithID(appID), view.Options{
 		Dial:     func(ctx context.Context) (*client.Client, error) { return client.Dial(ctx, socket, options) },
 		Reeve:    reeve(),
-		Version:  version,
+		Version:  assets.Version,
 		PID:      os.Getpid(),
 		Home:     home,
 		Instance: instance,

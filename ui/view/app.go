@@ -32,9 +32,6 @@ type Options struct {
 	Version string
 	PID     int    // its own, to know its own answers
 	Home    string // the home directory, shown as ~; may be empty
-	// Variables are the names that providers document, taken along from the
-	// login shell when a mission is proposed.
-	Variables []string
 	// Instance hears from later starts of the program; may be nil.
 	Instance *Instance
 	// Hidden starts with the tray alone, where there is one.

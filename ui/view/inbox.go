@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/ipc/client"
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
@@ -122,8 +123,19 @@ func (d *desk) happened(changes []model.Change, err error) {
 		d.st.SetLink(model.Mismatch, sentence(err))
 		return
 	}
-	d.notes.Add(changes...)
+	for _, c := range changes {
+		if !d.proposing(c) {
+			d.notes.Add(c)
+		}
+	}
 	d.notifyDue()
+}
+
+// proposing tells whether a question is about the start that the form asks for
+// this very moment: the person is about to see it.
+func (d *desk) proposing(c model.Change) bool {
+	return c.Kind == model.Asked && d.form != nil && d.form.busy &&
+		c.Approval.Kind == string(approval.MissionStart) && c.Approval.Folder == d.form.form.Terms.Folder
 }
 
 // asked opens the dialog of what was asked just now. One that is open already

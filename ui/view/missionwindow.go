@@ -148,8 +148,12 @@ func (w *missionWindow) standing(m wire.Mission, pending []wire.Approval) {
 	case link == model.Running && p == mission.Proposed && len(pending) > 0:
 		w.strip.base("start"+pending[0].ID, func() fyne.CanvasObject { return waitingCard(w.d, pending[0], w.d.now()) })
 	case link != model.Running:
-		w.strip.base("link", func() fyne.CanvasObject {
-			return note(kit.WaitingTint, kit.WaitingLine, kit.ShapeNews, kit.Waiting, text)
+		w.strip.base("link"+text, func() fyne.CanvasObject {
+			var start fyne.CanvasObject
+			if link == model.NoService {
+				start = kit.NewButton(kit.Plain, "Start the service", func() { w.d.service.start(w.d) }).Small()
+			}
+			return note(kit.WaitingTint, kit.WaitingLine, kit.ShapeNews, kit.Waiting, text, start)
 		})
 	case m.Failure != nil && (p == mission.Blocked || p == mission.StartupFailed):
 		w.strip.base("failure"+m.Failure.Message, func() fyne.CanvasObject {
@@ -285,6 +289,9 @@ func (h *missionHead) set(m wire.Mission, row model.Row) {
 		h.stop.SetLabel("Stopping")
 	}
 	enable(h.stop, h.w.busy == "" && canStop(m.Phase))
+	ended := mission.Phase(m.Phase).Terminal()
+	visible(h.pause, !ended)
+	visible(h.stop, !ended)
 	kit.Set(h.top, kit.Shrink(h.title), h.badge)
 	h.times.Refresh()
 	h.root.Refresh()
@@ -327,7 +334,7 @@ func (s *strip) draw() {
 	kit.Set(s.root, kit.Pad(0, 20, 12, 20, o))
 }
 
-// note is one line on a tint.
-func note(tint, edge kit.Color, shape kit.Shape, color kit.Color, text string) fyne.CanvasObject {
-	return kit.Box(tint, edge, 8, kit.Pad(8, 12, 8, 12, kit.Row(8, kit.NewIcon(shape, 14, color), kit.Grow(kit.Body(text).CutEnd()))))
+// note is one line on a tint; button may be nil.
+func note(tint, edge kit.Color, shape kit.Shape, color kit.Color, text string, button fyne.CanvasObject) fyne.CanvasObject {
+	return kit.Box(tint, edge, 8, kit.Pad(8, 12, 8, 12, kit.Row(8, kit.NewIcon(shape, 14, color), kit.Grow(kit.Body(text).CutEnd()), button)))
 }

@@ -2,7 +2,9 @@ package view
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"fyne.io/fyne/v2"
@@ -232,7 +234,7 @@ func (v *transcriptView) build(i int) fyne.CanvasObject {
 			kit.Col(0, kit.Sized(0, 20, kit.Row(0, kit.NewText("You", kit.SizeSmall, kit.Accent, kit.Bold)))),
 			kit.Grow(kit.Wrapped(it.Text)), kit.Col(0, kit.Sized(0, 20, kit.Row(0, kit.Note(it.Note)))))))))
 	case model.ItemText:
-		return v.at(it.At, kit.Pad(2, 0, 2, 0, kit.AtMost(760, kit.Wrapped(it.Text))))
+		return v.at(it.At, kit.Pad(2, 0, 2, 0, kit.AtMost(760, kit.Wrapped(strings.TrimRight(it.Text, "\n ")))))
 	case model.ItemThought:
 		return v.thought(i, it)
 	case model.ItemPlan:
@@ -329,7 +331,9 @@ func (v *transcriptView) permission(it model.Item) fyne.CanvasObject {
 		word = "asked"
 	}
 	text := capital(word)
-	if p.By != "" && p.By != "person" {
+	if p.By != "" && strings.Contains(p.By, fmt.Sprintf("(pid %d)", v.d.o.PID)) {
+		text += " by you"
+	} else if p.By != "" && p.By != "person" {
 		text += " by " + p.By
 	}
 	if p.Reason != "" {

@@ -42,7 +42,6 @@ func (g *Gate) press(b *GatedButton, k fyne.KeyName) {
 func (g *Gate) typed(k fyne.KeyName) {
 	if p := g.down[k]; p != nil {
 		p.typed++
-		p.good = p.good && p.typed == 1
 	}
 }
 
