@@ -25,7 +25,7 @@ var rooms = map[string][]string{
 	"ipc/client": {"ipc/wire", "ipc/sock"},
 
 	"service":                     {"service/...", "ipc/server", "ipc/sock", "ipc/wire", "app/..."},
-	"service/guard":               {"ipc/wire", "ipc/sock", "service/provider", "service/internal/proc", "service/internal/runlog", "service/internal/private", "app/..."},
+	"service/guard":               {"ipc/wire", "ipc/sock", "service/provider", "service/internal/proc", "service/internal/runlog", "service/internal/private", "service/internal/fault", "app/..."},
 	"service/provider":            {"app/mission"},
 	"service/provider/claude":     {"app/mission", "service/provider", "service/provider/internal/..."},
 	"service/provider/acp":        {"app/mission", "service/provider", "service/provider/internal/..."},
@@ -34,6 +34,7 @@ var rooms = map[string][]string{
 	"service/provider/conform":    {"app/mission", "service/provider", "service/provider/..."},
 	"service/provider/internal/…": {"app/mission", "service/provider"},
 
+	"service/internal/fault":      {},
 	"service/internal/private":    {},
 	"service/internal/proc":       {},
 	"service/internal/runlog":     {"service/internal/private"},

@@ -29,4 +29,14 @@ func now() mission.Instant {
 	return i
 }
 
-func passOn() []string { return []string{clockVariable + "=" + os.Getenv(clockVariable)} }
+// passOn are variables of this program that its guards get as well: those of
+// the clock and of the faults that a test wants.
+func passOn() []string {
+	var out []string
+	for _, name := range []string{clockVariable, "REEVE_TEST_FAULT", "REEVE_TEST_FAULT_LOG"} {
+		if v := os.Getenv(name); v != "" {
+			out = append(out, name+"="+v)
+		}
+	}
+	return out
+}

@@ -54,6 +54,11 @@ func (f fake) Open(_ context.Context, s provider.Spec) (provider.Conn, error) {
 	if s.Model == "signed-out" {
 		return nil, &provider.OpenError{Code: mission.AuthenticationRequired, Err: errors.New("sign in with " + strings.Join(s.Env, " "))}
 	}
+	if s.Model == "late" { // waits until somebody writes to the file open
+		if _, err := os.ReadFile(filepath.Join(s.Folder, "open")); err != nil {
+			return nil, err
+		}
+	}
 	cmd := exec.Command(s.Path, "-c", `while read -r f; do sh "$f"; echo "@end $?"; done`)
 	cmd.Dir, cmd.Env = s.Folder, s.Env
 	if f.deaf {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/service/internal/fault"
 	"github.com/reevehq/reeve/service/internal/proc"
 	"github.com/reevehq/reeve/service/internal/runlog"
 )
@@ -274,6 +275,7 @@ func (g *guard) end() {
 	g.result = wire.GuardStopResult{Ended: ended, Left: left}
 	_ = g.appendLocked(wire.KindSessionEnded, wire.SessionEnded{Reason: reason, Ended: ended, Left: left})
 	_ = g.syncLocked()
+	fault.Point("guard.end-logged")
 	g.mu.Unlock()
 	close(g.ended)
 }

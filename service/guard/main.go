@@ -19,6 +19,7 @@ import (
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/sock"
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/service/internal/fault"
 	"github.com/reevehq/reeve/service/internal/private"
 	"github.com/reevehq/reeve/service/internal/proc"
 	"github.com/reevehq/reeve/service/internal/runlog"
@@ -177,6 +178,7 @@ func run(ctx context.Context, dir string, o Options) (code int, err error) {
 		return exitFailed, err
 	}
 
+	fault.Point("guard.recorded")
 	g.live(ctx, listener)
 
 	switch {

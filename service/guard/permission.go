@@ -15,6 +15,7 @@ import (
 
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/service/internal/fault"
 	"github.com/reevehq/reeve/service/provider"
 )
 
@@ -105,6 +106,7 @@ func (g *guard) ask(talk *conversation, ev provider.PermissionRequested) {
 			refusal = "The request could not be recorded, so it can't be allowed."
 		} else {
 			g.asked[q.id] = q
+			fault.Point("guard.request-logged")
 		}
 	}
 	g.mu.Unlock()
@@ -225,6 +227,7 @@ func (g *guard) settleLocked(q *question, s settlement) error {
 	if err == nil {
 		err = g.syncLocked()
 	}
+	fault.Point("guard.answer-logged")
 	delete(g.asked, q.id)
 	s.digest = q.digest
 	g.settled[q.id] = s
@@ -303,6 +306,7 @@ func (g *guard) answer(q *question, p wire.ResolveParams) string {
 	ctx, cancel := context.WithTimeout(g.ctx, answerFor)
 	defer cancel()
 	err := q.talk.conn.Answer(ctx, q.request, provider.Answer{Allow: p.Allow, Message: p.Message, Text: p.Text})
+	fault.Point("guard.answer-given")
 	if err == nil {
 		return stateDelivered
 	}

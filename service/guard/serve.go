@@ -14,6 +14,7 @@ import (
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/sock"
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/service/internal/fault"
 	"github.com/reevehq/reeve/service/internal/proc"
 )
 
@@ -210,6 +211,7 @@ func (g *guard) claim(p *peer, req wire.Request) {
 		refuse(wire.Errorf(wire.CodeInternal, "The claim could not be recorded; see the guard's log."))
 		return
 	}
+	fault.Point("guard.fence-written")
 	g.fence = fence
 	if old := g.owner; old != nil && old != p {
 		_ = old.conn.Close()
@@ -413,6 +415,7 @@ func (g *guard) turnLocked(p wire.TurnParams) error {
 	if err != nil {
 		return err
 	}
+	fault.Point("guard.turn-logged")
 	g.turn = t
 	g.wg.Go(func() { g.runTurn(t) })
 	return nil

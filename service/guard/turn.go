@@ -12,6 +12,7 @@ import (
 
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/service/internal/fault"
 	"github.com/reevehq/reeve/service/internal/private"
 	"github.com/reevehq/reeve/service/internal/proc"
 	"github.com/reevehq/reeve/service/provider"
@@ -122,6 +123,7 @@ func (g *guard) runTurn(t *turn) {
 	g.finishLocked(t, &out)
 	_ = g.appendLocked(wire.KindTurnFinished, out)
 	_ = g.syncLocked()
+	fault.Point("guard.turn-end-logged")
 	g.turn = nil
 	close(t.ended)
 	if g.orphaned {
@@ -407,6 +409,7 @@ func (g *guard) launchProcess(cmd *exec.Cmd) error {
 		return &provider.OpenError{Code: mission.PrivateStateFailure, Err: fmt.Errorf("record the provider's process: %w", err)}
 	}
 	g.providerPID = id.PID
+	fault.Point("guard.provider-recorded")
 	return nil
 }
 

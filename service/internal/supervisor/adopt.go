@@ -13,6 +13,7 @@ import (
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/service/guard"
 	"github.com/reevehq/reeve/service/internal/approvals"
+	"github.com/reevehq/reeve/service/internal/fault"
 	"github.com/reevehq/reeve/service/internal/proc"
 	"github.com/reevehq/reeve/service/internal/runlog"
 	"github.com/reevehq/reeve/service/internal/session"
@@ -100,10 +101,12 @@ func (w *worker) adopt(ctx context.Context) string {
 		_ = g.Close()
 		return w.quarantine(err)
 	}
+	fault.Point("service.adopt-claimed")
 	if err := w.replay(ctx, res.LastSeq); err != nil {
 		_ = g.Close()
 		return w.quarantine(err)
 	}
+	fault.Point("service.adopt-replayed")
 	w.guard, w.alive = g, mission.GuardAnswers
 	w.follow(g)
 	w.catchUp(res)

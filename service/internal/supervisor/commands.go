@@ -12,6 +12,7 @@ import (
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/service/internal/approvals"
 	"github.com/reevehq/reeve/service/internal/checkout"
+	"github.com/reevehq/reeve/service/internal/fault"
 	"github.com/reevehq/reeve/service/internal/store"
 )
 
@@ -112,6 +113,7 @@ func (w *worker) answerStart(ctx context.Context, ask approvals.Record, digest s
 	if err != nil {
 		return out, err
 	}
+	fault.Point("service.start-journaled")
 	w.s.Announce.Approval(out)
 	w.start()
 	return out, nil
@@ -138,6 +140,7 @@ func (w *worker) answerTool(ask approvals.Record, digest string, a approvals.Ans
 	if err != nil {
 		return out, err
 	}
+	fault.Point("service.answer-journaled")
 	w.s.Announce.Approval(out)
 	w.deliver(out)
 	if a.Stop && !a.Allow {

@@ -16,6 +16,7 @@ import (
 	"github.com/reevehq/reeve/service/guard"
 	"github.com/reevehq/reeve/service/internal/approvals"
 	"github.com/reevehq/reeve/service/internal/checkout"
+	"github.com/reevehq/reeve/service/internal/fault"
 	"github.com/reevehq/reeve/service/internal/proc"
 	"github.com/reevehq/reeve/service/internal/store"
 )
@@ -152,9 +153,11 @@ func (w *worker) asked(e wire.Entry, p wire.Permission) error {
 		if err != nil {
 			return err
 		}
+		fault.Point("service.rule-journaled")
 		w.deliver(ask)
 		return nil
 	}
+	fault.Point("service.request-read")
 	err = w.commit(func(r *Record) {
 		r.Ingested = e.Seq
 		r.Activity = &Activity{Tool: subject.Tool, Detail: wants(subject), At: e.At}
@@ -168,6 +171,7 @@ func (w *worker) asked(e wire.Entry, p wire.Permission) error {
 	if err != nil {
 		return err
 	}
+	fault.Point("service.request-journaled")
 	ask.State = approval.Pending
 	w.s.Announce.Approval(ask)
 	return nil
@@ -200,6 +204,7 @@ func (w *worker) deliver(a approvals.Record) {
 	w.async(func(ctx context.Context) error {
 		res, err := g.Resolve(ctx, p)
 		gone = res.State == "gone"
+		fault.Point("service.answer-delivered")
 		return err
 	}, func(err error) {
 		if err != nil {
@@ -291,9 +296,11 @@ func (w *worker) turnFinished(t wire.TurnFinished) {
 		w.must(change, mark)
 		return
 	}
+	fault.Point("service.turn-end-read")
 	if err := w.step(event, change, mark); err != nil {
 		w.block(mission.PrivateStateFailure, "The end of a turn could not be recorded: "+err.Error())
 	}
+	fault.Point("service.turn-end-journaled")
 }
 
 // lost is called when the connection to the guard has ended.

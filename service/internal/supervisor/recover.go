@@ -13,6 +13,7 @@ import (
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/service/internal/approvals"
 	"github.com/reevehq/reeve/service/internal/checkout"
+	"github.com/reevehq/reeve/service/internal/fault"
 	"github.com/reevehq/reeve/service/internal/private"
 	"github.com/reevehq/reeve/service/internal/proc"
 	"github.com/reevehq/reeve/service/internal/store"
@@ -130,6 +131,7 @@ func (w *worker) askRecovery(old approvals.Record) (approvals.Record, error) {
 	if err != nil {
 		return ask, err
 	}
+	fault.Point("service.recovery-asked")
 	if old.ID != "" {
 		s.Announce.Approval(withdrawn)
 	}
@@ -192,6 +194,7 @@ func (w *worker) answerRecovery(ctx context.Context, ask approvals.Record, diges
 	if err != nil {
 		return out, err
 	}
+	fault.Point("service.recovery-journaled")
 	w.ended, w.alive = nil, ""
 	w.setTree(proc.Guarded{})
 	w.s.Announce.Approval(out)

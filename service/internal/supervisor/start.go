@@ -12,6 +12,7 @@ import (
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/service/guard"
 	"github.com/reevehq/reeve/service/internal/checkout"
+	"github.com/reevehq/reeve/service/internal/fault"
 	"github.com/reevehq/reeve/service/internal/private"
 	"github.com/reevehq/reeve/service/internal/proc"
 	"github.com/reevehq/reeve/service/internal/store"
@@ -52,6 +53,7 @@ func (w *worker) launch(ctx context.Context, r Record) (*guard.Client, error) {
 	if err := private.WriteFile(s.instructionsPath(r.Attempt), []byte(mission.Instructions(r.Terms))); err != nil {
 		return nil, err
 	}
+	fault.Point("service.instructions-written")
 	token := make([]byte, 32)
 	if _, err := rand.Read(token); err != nil {
 		return nil, err
@@ -64,6 +66,7 @@ func (w *worker) launch(ctx context.Context, r Record) (*guard.Client, error) {
 	if _, err := guard.Spawn(ctx, s.Exe, dir, b, s.GuardEnv); err != nil {
 		return nil, err
 	}
+	fault.Point("service.guard-spawned")
 	g, err := guard.Connect(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -78,10 +81,12 @@ func (w *worker) launch(ctx context.Context, r Record) (*guard.Client, error) {
 		_ = g.Close()
 		return nil, err
 	}
+	fault.Point("service.guard-claimed")
 	if err := g.Start(ctx, s.startParams(r)); err != nil {
 		_ = g.Close()
 		return nil, err
 	}
+	fault.Point("service.guard-started")
 	return g, nil
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/service/internal/approvals"
+	"github.com/reevehq/reeve/service/internal/fault"
 	"github.com/reevehq/reeve/service/internal/proc"
 	"github.com/reevehq/reeve/service/internal/store"
 	"github.com/reevehq/reeve/service/provider"
@@ -163,6 +164,7 @@ func (s *Supervisor) Propose(ctx context.Context, p Proposal) (Record, approvals
 	if err != nil {
 		return Record{}, approvals.Record{}, err
 	}
+	fault.Point("service.proposal-journaled")
 	ask.State = approval.Pending
 	if secrets != nil {
 		s.mu.Lock()

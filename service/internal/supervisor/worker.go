@@ -13,6 +13,7 @@ import (
 	"github.com/reevehq/reeve/service/guard"
 	"github.com/reevehq/reeve/service/internal/approvals"
 	"github.com/reevehq/reeve/service/internal/checkout"
+	"github.com/reevehq/reeve/service/internal/fault"
 	"github.com/reevehq/reeve/service/internal/proc"
 	"github.com/reevehq/reeve/service/internal/store"
 )
@@ -344,10 +345,13 @@ func (w *worker) beginTurn() {
 		w.block(mission.PrivateStateFailure, "The start of a turn could not be recorded: "+err.Error())
 		return
 	}
+	fault.Point("service.turn-journaled")
 	w.calling = true
 	g, resume := w.guard, w.rec.ProviderSession
 	w.async(func(ctx context.Context) error {
-		return g.Turn(ctx, wire.TurnParams{Turn: turn.ID, Number: turn.Number, Prompt: prompt, Steering: steering, Resume: resume})
+		err := g.Turn(ctx, wire.TurnParams{Turn: turn.ID, Number: turn.Number, Prompt: prompt, Steering: steering, Resume: resume})
+		fault.Point("service.turn-sent")
+		return err
 	}, func(err error) {
 		w.calling = false
 		if err != nil && w.rec.Phase == mission.Working && w.rec.turn().ID == turn.ID && w.rec.turn().Outcome == nil {
@@ -411,6 +415,7 @@ func (w *worker) end(why mission.EndReason) {
 		w.s.Log.Error("the end of a mission could not be journaled", "mission", w.rec.ID, "why", why, "err", err)
 		return
 	}
+	fault.Point("service.end-journaled")
 	for _, a := range closed {
 		w.s.Announce.Approval(a)
 	}
@@ -446,6 +451,7 @@ func (w *worker) settle(left []string) {
 		})
 		return
 	}
+	fault.Point("service.tree-empty")
 	err := w.step(w.rec.EndReason.Settled(), func(r *Record) {
 		r.Left, r.BlockedBy = nil, ""
 		w.closeTurn(r)

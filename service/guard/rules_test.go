@@ -1,0 +1,64 @@
+//go:build unix
+
+package guard_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/reevehq/reeve/ipc/wire"
+)
+
+// A claim that could not be made durable is refused and changes nothing: the
+// owner before it still commands, and the same generation can claim later.
+func TestAClaimThatIsNotOnRecord(t *testing.T) {
+	w, first := started(t, "fake")
+	ctx := within(t)
+	fence := filepath.Join(w.dir, "fence.json")
+	if err := os.Remove(fence); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(fence, "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	second := w.connect()
+	_, err := second.Claim(ctx, token, 2)
+	code(t, err, wire.CodeInternal)
+	code(t, first.Interrupt(ctx, wire.InterruptParams{}), "")
+	if err := os.RemoveAll(fence); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := second.Claim(ctx, token, 2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(fence); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A provider that was still opening when the deadline came does not start.
+func TestNoProviderAfterTheDeadline(t *testing.T) {
+	w := spawn(t)
+	w.launch.Model = "late"
+	c, _ := w.claim(1)
+	if err := c.Start(within(t), wire.StartParams{Launch: w.launch}); err != nil {
+		t.Fatal(err)
+	}
+	open := filepath.Join(w.folder, "open")
+	mkfifo(t, open)
+	w.turn(c, "true")
+	w.shift(time.Hour, time.Hour)
+	if err := os.WriteFile(open, []byte("now\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if fin := finished(t, c); fin.Outcome != "timed_out" {
+		t.Fatalf("%+v", fin)
+	}
+	if _, err := os.Stat(filepath.Join(w.dir, "provider.json")); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("a provider was started after the deadline (%v)", err)
+	}
+}
