@@ -1,29 +1,71 @@
 #!/bin/sh
-# Applies each testdata/mutants/*.patch to a copy of the tree and demands that
-# the test it names fails. A patch begins with lines
-#   # test: <package> <test regexp>
+# Every safety rule has a patch in testdata/mutants that breaks it. Each is
+# applied to a copy of the tracked files, and the test that it names must fail
+# there. A patch begins with these lines, then follows a diff:
+#   # test: <package> <regexp of go test -run>
+#   # why: <what would go wrong>
+# A mutant that doesn't compile is not caught; a test that fails without any
+# patch, or that is not there, proves nothing and ends the run.
+# Arguments are names of patches to try alone.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-git ls-files -z | xargs -0 tar -cf - | tar -xf - -C "$work"
-killed=0
-survived=0
-for patch in testdata/mutants/*.patch; do
-  name=$(basename "$patch" .patch)
-  spec=$(sed -n 's/^# test: //p' "$patch" | head -1)
-  pkg=${spec% *}
-  run=${spec##* }
-  (cd "$work" && git apply --unsafe-paths --directory="" "$root/$patch" 2>/dev/null || patch -s -p1 <"$root/$patch") || { echo "$name: the patch does not apply"; survived=$((survived + 1)); continue; }
-  if (cd "$work" && go build "$pkg" && ! go test -count=1 -timeout 5m -run "$run" "$pkg" >"$work/out" 2>&1 && grep -q -e '--- FAIL' -e 'panic:' "$work/out"); then
-    echo "$name: caught"
-    killed=$((killed + 1))
-  else
-    echo "$name: SURVIVED ($pkg $run)"
-    survived=$((survived + 1))
+trap 'exit 130' INT TERM
+mkdir "$work/tree"
+git ls-files -z | tar --null -T - -cf - | tar -xf - -C "$work/tree"
+cd "$work/tree"
+export GIT_CEILING_DIRECTORIES="$work" # git apply works without a repository
+
+build() { go test -c -vet=off -o "$work/tests" "$1" >"$work/out" 2>&1; }
+run() { (cd "$1" && "$work/tests" -test.run "$2" -test.count=1 -test.timeout 3m) >"$work/out" 2>&1; }
+
+if [ $# -eq 0 ]; then
+  set -- "$root"/testdata/mutants/*.patch
+else
+  for name; do
+    set -- "$@" "$root/testdata/mutants/$name.patch"
+    shift
+  done
+fi
+
+last=
+sed -n 's/^# test: //p' "$@" | sort -u >"$work/proofs"
+while read -r pkg re; do
+  if { [ "$pkg" = "$last" ] || build "$pkg"; } && run "$pkg" "$re" && ! grep -q 'no tests to run' "$work/out"; then
+    last=$pkg
+    continue
   fi
-  (cd "$work" && patch -s -R -p1 <"$root/$patch")
+  cat "$work/out"
+  echo "mutants: $pkg $re doesn't pass without any patch"
+  exit 1
+done <"$work/proofs"
+
+caught=0
+failed=0
+for patch; do
+  name=$(basename "$patch" .patch)
+  read -r _ _ pkg re <"$patch"
+  bad=
+  if ! git apply "$patch"; then
+    bad="the patch no longer applies"
+  else
+    if ! build "$pkg"; then
+      cat "$work/out"
+      bad="it does not compile"
+    elif run "$pkg" "$re"; then
+      bad="SURVIVED $pkg $re"
+    fi
+    git apply -R "$patch"
+  fi
+  if [ -z "$bad" ]; then
+    echo "$name: caught"
+    caught=$((caught + 1))
+  else
+    echo "$name: $bad"
+    failed=$((failed + 1))
+  fi
 done
-echo "mutants: $killed passed, $survived failed"
-[ "$survived" = 0 ] && [ "$killed" -gt 0 ]
+echo "mutants: $caught passed, $failed failed"
+[ "$failed" = 0 ] && [ "$caught" -gt 0 ]
