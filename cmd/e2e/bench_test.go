@@ -131,7 +131,7 @@ func rssAnon(b *testing.B, pid int) float64 {
 // BenchmarkStart is from the start of the program to its first answer.
 func BenchmarkStart(b *testing.B) {
 	var all []time.Duration
-	for range b.N {
+	for range b.N * 11 { // one alone says little
 		s := newShipped(b)
 		all = append(all, s.start())
 		s.end()
@@ -296,7 +296,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	ours, bares := bufio.NewReader(nc), bufio.NewReader(bare)
 	line := `{"version":2,"id":"1","method":"service.status"}` + "\n"
 	var a, e []time.Duration
-	for b.Loop() {
+	for range b.N * 5000 { // one alone says nothing
 		a = append(a, trip(nc, ours, line))
 		e = append(e, trip(bare, bares, line))
 	}
@@ -308,6 +308,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 		b.ReportMetric(at(e), "µs-"+name+"-echo")
 		b.ReportMetric(at(a)-at(e), "µs-"+name+"-above")
 	}
+	b.ReportMetric(0, "ns/op")
 }
 
 // init is the bare echo: BenchmarkRoundTrip runs this program so.

@@ -140,8 +140,18 @@ func (m *machine) glob(pattern string) []string {
 // start runs the service and waits until it serves.
 func (m *machine) start() *machine {
 	m.t.Helper()
+	if !m.tryStart() {
+		m.t.Fatalf("the service did not come up:\n%s", m.logs.text())
+	}
+	return m
+}
+
+// tryStart is start with more environment; it says whether the service came to
+// serve.
+func (m *machine) tryStart(env ...string) bool {
+	m.t.Helper()
 	m.cmd = exec.Command(filepath.Join(bin, "reeve"), "service", "run")
-	m.cmd.Env = m.env
+	m.cmd.Env = append(append([]string{}, m.env...), env...)
 	m.cmd.Dir = m.dir
 	stderr, err := m.cmd.StderrPipe()
 	if err != nil {
@@ -157,10 +167,7 @@ func (m *machine) start() *machine {
 		<-l.eof
 		_ = cmd.Wait()
 	}(m.cmd, m.exited, m.logs)
-	if !m.logs.wait("serving", 30*time.Second) {
-		m.t.Fatalf("the service did not come up:\n%s", m.logs.text())
-	}
-	return m
+	return m.logs.wait("serving", 60*time.Second)
 }
 
 // stop ends the service and its workers.
