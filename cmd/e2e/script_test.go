@@ -20,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
 
+	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/ipc/wire"
 )
 
@@ -37,7 +38,8 @@ import (
 //	propose NAME DIR SCOPE     propose a mission of the demo agent; sets $NAME (mission),
 //	                           $NAME_ask and $NAME_digest (the approval of its start)
 //	begin NAME DIR SCOPE       propose, and allow the start by its digest
-//	asked NAME MISSION TEXT    wait for a request about TEXT of a mission, or of any (-);
+//	asked NAME MISSION TEXT    wait for a request about TEXT of a mission that runs, or for
+//	                           any that has it, starts included (-);
 //	                           sets $NAME, $NAME_digest and $NAME_mission
 //	later NAME ARG...          run reeve beside the script
 //	ends NAME CODE             wait for it; it has to exit with CODE
@@ -120,7 +122,10 @@ func (s *script) asked(mission, want string) wire.Approval {
 	var found wire.Approval
 	s.view.wait("a request about "+want, func() bool {
 		for _, a := range s.view.approvals {
-			if a.State == "pending" && (mission == "-" || a.Mission == mission) && strings.Contains(string(a.Subject), want) {
+			// The start that was just allowed may still stand there, and its scope
+			// names what the agent will ask for.
+			of := mission == "-" || a.Mission == mission && a.Kind != string(approval.MissionStart)
+			if a.State == "pending" && of && strings.Contains(string(a.Subject), want) {
 				found = a
 				return true
 			}
