@@ -15,12 +15,17 @@ import (
 	"github.com/reevehq/reeve/service/internal/store"
 )
 
-// MaxPending is how many approvals may wait at once.
-const MaxPending = 1024
+// MaxPending is how many approvals may wait at once. Of these, MaxProposed may
+// be starts of missions, so that a program which proposes in a loop leaves room
+// for what running agents ask.
+const (
+	MaxPending  = 1024
+	MaxProposed = 256
+)
 
 const (
 	bucket  = "approvals"
-	pending = "approvals_pending" // index: ids that still wait
+	pending = "approvals_pending" // index: ids that still wait, and whose they are
 )
 
 // Reasons why an answer is refused.
@@ -29,6 +34,7 @@ var (
 	ErrMismatch = errors.New("the digest is not that of this approval; look at it again before answering")
 	ErrAnswered = errors.New("the approval was answered already")
 	ErrStale    = errors.New("the request is gone; nothing was decided")
+	ErrProposed = fmt.Errorf("%d missions wait to be started already; answer some first", MaxProposed)
 	ErrFull     = fmt.Errorf("%d approvals wait already; answer some first", MaxPending)
 )
 
@@ -86,12 +92,21 @@ func Ask(tx *store.Tx, r Record) error {
 	if tx.Get(bucket, []byte(r.ID)) != nil {
 		return nil
 	}
-	n := 0
-	if err := tx.Scan(pending, nil, func(_, _ []byte) (bool, error) { n++; return n <= MaxPending, nil }); err != nil {
+	n, starts := 0, 0
+	err := scan(tx, func(_ string, w waiting) error {
+		n++
+		if w.Kind == approval.MissionStart {
+			starts++
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
 		return err
-	}
-	if n >= MaxPending {
+	case n >= MaxPending:
 		return ErrFull
+	case r.Kind == approval.MissionStart && starts >= MaxProposed:
+		return ErrProposed
 	}
 	r.State = approval.Pending
 	if err := put(tx, r); err != nil {
@@ -135,6 +150,15 @@ func Rule(tx *store.Tx, r Record, rule string, at time.Time) (Record, error) {
 	}
 	r.State = approval.Allowed
 	r.Answer = &Answer{Answer: approval.Answer{Allow: true, For: approval.ForOnce}, Who: Who{Via: "rule", Rule: rule}, At: at}
+	return r, settle(tx, r)
+}
+
+// Refuse records a request that never waited, because of why.
+func Refuse(tx *store.Tx, r Record, why Answer) (Record, error) {
+	if old, ok, err := store.GetJSON[Record](tx, bucket, r.ID); err != nil || ok {
+		return old, err
+	}
+	r.State, r.Answer = approval.Denied, &why
 	return r, settle(tx, r)
 }
 
@@ -185,21 +209,47 @@ func Get(tx *store.Tx, id string) (Record, bool, error) {
 
 // Pending returns what waits, oldest first; mission "" means all.
 func Pending(tx *store.Tx, mission string) ([]Record, error) {
-	var ids []string
-	if err := tx.Scan(pending, nil, func(k, _ []byte) (bool, error) { ids = append(ids, string(k)); return true, nil }); err != nil {
-		return nil, err
-	}
 	var out []Record
-	for _, id := range ids {
-		r, ok, err := Get(tx, id)
-		if err != nil {
-			return nil, err
+	err := scan(tx, func(id string, w waiting) error {
+		if mission != "" && w.Mission != mission {
+			return nil
 		}
-		if ok && (mission == "" || r.Mission == mission) {
+		r, ok, err := Get(tx, id)
+		if ok {
 			out = append(out, r)
 		}
-	}
-	return out, nil
+		return err
+	})
+	return out, err
+}
+
+// Waiting counts what waits, by mission, without reading the requests.
+func Waiting(tx *store.Tx) (map[string]int, error) {
+	out := map[string]int{}
+	err := scan(tx, func(_ string, w waiting) error { out[w.Mission]++; return nil })
+	return out, err
+}
+
+// waiting is an entry of the index of what waits.
+type waiting struct {
+	Mission string        `json:"mission"`
+	Kind    approval.Kind `json:"kind"`
+}
+
+func scan(tx *store.Tx, fn func(id string, w waiting) error) error {
+	return tx.Scan(pending, nil, func(k, v []byte) (bool, error) {
+		var w waiting
+		if len(v) == 0 { // written before the index said whose they are
+			r, _, err := Get(tx, string(k))
+			if err != nil {
+				return false, err
+			}
+			w = waiting{r.Mission, r.Kind}
+		} else if err := json.Unmarshal(v, &w); err != nil {
+			return false, fmt.Errorf("read the index of what waits: %w", err)
+		}
+		return true, fn(string(k), w)
+	})
 }
 
 // Recent returns up to limit approvals, settled ones included, newest first.
@@ -232,7 +282,7 @@ func settle(tx *store.Tx, r Record) error {
 
 func put(tx *store.Tx, r Record) error {
 	if r.State == approval.Pending {
-		if err := tx.Put(pending, []byte(r.ID), nil); err != nil {
+		if err := store.PutJSON(tx, pending, r.ID, waiting{r.Mission, r.Kind}); err != nil {
 			return err
 		}
 	} else if err := tx.Delete(pending, []byte(r.ID)); err != nil {

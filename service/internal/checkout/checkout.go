@@ -205,6 +205,12 @@ func Owned(tx *store.Tx, mission string) (Claim, bool, error) {
 	return claim, ok, err
 }
 
+// Count tells how many checkouts are owned.
+func Count(tx *store.Tx) (n int, err error) {
+	err = tx.Scan(bucket, nil, func(_, _ []byte) (bool, error) { n++; return true, nil })
+	return n, err
+}
+
 // Mark notes the claim's owner process and the turn in flight ("" when none).
 func Mark(tx *store.Tx, path, mission string, owner proc.ID, turn string) error {
 	c, ok, err := store.GetJSON[Claim](tx, bucket, path)
