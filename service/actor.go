@@ -1,17 +1,12 @@
 package service
 
 import (
-	"context"
-	"fmt"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/reevehq/reeve/ipc/server"
 	"github.com/reevehq/reeve/ipc/sock"
-	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/service/internal/proc"
-	"github.com/reevehq/reeve/service/internal/store"
 )
 
 // Actor judges a peer that was just accepted: whoever descends from a guard,
@@ -62,31 +57,4 @@ func (s *Service) Confirm(peer sock.Peer, fixed server.Actor) server.Actor {
 	}
 	now.Client = fixed.Client
 	return now
-}
-
-// Refused journals what a worker tried, counts it for its mission and shows it.
-func (s *Service) Refused(ctx context.Context, a server.Actor, method string) {
-	at := s.o.Now().Wall.Round(0).UTC()
-	r := wire.Refusal{At: at, Method: method, Mission: a.Mission, Program: a.Program, PID: a.PID, Why: a.Why}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	err := s.db.Update(ctx, func(tx *store.Tx) error {
-		return tx.Audit(store.AuditEntry{
-			Kind: store.AuditRefusal, Mission: a.Mission, Actor: fmt.Sprintf("%s (pid %d)", a.Program, a.PID),
-			Text: fmt.Sprintf("refused %s: %s", method, a.Why),
-		})
-	})
-	if err != nil {
-		s.log.Error("a refusal could not be journaled", "method", method, "err", err)
-	}
-	s.log.Warn("a worker was refused", "method", method, "mission", a.Mission, "program", a.Program, "pid", a.PID, "why", a.Why)
-	s.mu.Lock()
-	s.refusals++
-	s.refused = &r
-	s.mu.Unlock()
-	if a.Mission != "" {
-		s.sup.Refused(ctx, a.Mission)
-	}
-	s.topics.service.Publish(wire.EvRefusal, r)
-	s.topics.service.Publish(wire.EvService, s.status())
 }

@@ -60,6 +60,9 @@ func (s *Service) AuditVerify(ctx context.Context) (wire.AuditVerifyResult, erro
 
 // MissionStart proposes a mission.
 func (s *Service) MissionStart(ctx context.Context, a server.Actor, p wire.MissionStartParams) (wire.MissionStartResult, error) {
+	if err := s.starting(); err != nil {
+		return wire.MissionStartResult{}, err
+	}
 	prop, checks, err := s.propose(ctx, p)
 	if err != nil {
 		return wire.MissionStartResult{}, err
@@ -80,6 +83,17 @@ func (s *Service) MissionStart(ctx context.Context, a server.Actor, p wire.Missi
 	return wire.MissionStartResult{Mission: s.missionView(r), Approval: approvalView(ask, r)}, nil
 }
 
+// starting says why nothing is started any more, or nil: a stop that ends the
+// workers would not see what starts beside it.
+func (s *Service) starting() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping {
+		return wire.Errorf(wire.CodeShuttingDown, "The service is shutting down; try again when it runs.")
+	}
+	return nil
+}
+
 // MissionList pages through all missions, newest first.
 func (s *Service) MissionList(_ context.Context, p wire.MissionListParams) (wire.MissionListResult, error) {
 	limit := p.Limit
@@ -90,9 +104,9 @@ func (s *Service) MissionList(_ context.Context, p wire.MissionListParams) (wire
 	if err != nil {
 		return wire.MissionListResult{}, err
 	}
-	out := wire.MissionListResult{Missions: make([]wire.Mission, 0, len(recs)), More: more}
+	out, waiting := wire.MissionListResult{Missions: make([]wire.Mission, 0, len(recs)), More: more}, s.waiting()
 	for _, r := range recs {
-		out.Missions = append(out.Missions, s.missionView(r))
+		out.Missions = append(out.Missions, s.missionWith(r, waiting))
 	}
 	return out, nil
 }
@@ -221,6 +235,11 @@ func (s *Service) ApprovalAnswer(ctx context.Context, a server.Actor, p wire.Ans
 		return wire.ApprovalResult{}, wire.Errorf(wire.CodeInvalidParams, "Only a denial can stop the mission.").With(map[string]string{"field": "stop"})
 	case len(p.Reason) > 8000 || len(p.Text) > 64000:
 		return wire.ApprovalResult{}, wire.Errorf(wire.CodeInvalidParams, "The reason is too long; keep it under 8,000 bytes.").With(map[string]string{"field": "reason"})
+	}
+	if p.Allow {
+		if err := s.starting(); err != nil {
+			return wire.ApprovalResult{}, err
+		}
 	}
 	rec, err := s.sup.Answer(ctx, id, p.Digest, approvals.Answer{
 		Answer: approval.Answer{Allow: p.Allow, Reason: p.Reason, Stop: p.Stop, For: approval.ForOnce},

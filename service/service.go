@@ -73,10 +73,13 @@ type Service struct {
 	log    *slog.Logger
 	stop   context.CancelFunc
 
+	windowEnds *time.Timer // see refusals.go
+
 	mu       sync.Mutex // guards what follows; a leaf
 	notes    []string
 	refusals int
 	refused  *wire.Refusal
+	window   map[string]*refusals // by mission; nil while nothing is refused
 	stopping bool
 	closing  string
 }
@@ -86,7 +89,8 @@ type Service struct {
 func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &Service{o: o, stop: cancel, closing: wire.ClosingShutdown}
+	s := &Service{o: o, stop: cancel, closing: wire.ClosingShutdown, windowEnds: time.NewTimer(time.Hour)}
+	s.windowEnds.Stop()
 	for _, dir := range []string{o.StateDir, s.path("attempts"), s.path("blobs"), s.path("logs"), s.path("run")} {
 		if err := private.EnsureDir(dir); err != nil {
 			return err
@@ -123,9 +127,18 @@ func Run(ctx context.Context, o Options) error {
 	}
 	s.compose(self)
 	defer s.sup.Close()
+	var summing sync.WaitGroup
+	serving, served := context.WithCancel(context.WithoutCancel(ctx))
+	summing.Go(func() { s.sumUpRefusals(serving) })
+	defer summing.Wait()
+	defer served()
 	notes, err := s.sup.Adopt(ctx)
 	if err != nil {
 		return fmt.Errorf("adopt what an earlier service left: %w", err)
+	}
+	if ctx.Err() != nil {
+		s.log.Info("ending before serving")
+		return nil
 	}
 	s.notes = notes
 	for _, n := range notes {
@@ -143,8 +156,8 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	s.srv = server.New(l, s, s.hub, server.Options{Logger: s.log})
-	served := make(chan error, 1)
-	go func() { served <- s.srv.Serve(ctx) }()
+	ended := make(chan error, 1)
+	go func() { ended <- s.srv.Serve(ctx) }()
 	s.log.Info("serving", "socket", o.Socket, "generation", generation, "pid", s.id.PID, "version", o.Version)
 	if o.Ready != nil {
 		o.Ready(s.id)
@@ -154,11 +167,11 @@ func Run(ctx context.Context, o Options) error {
 	case <-db.Fenced():
 		s.closing = wire.ClosingFenced
 		s.log.Error("fenced: the state was replaced, or a newer service owns it")
-	case err = <-served:
-		served <- nil
+	case err = <-ended:
+		ended <- nil
 	}
 	s.srv.Close(s.closing)
-	if e := <-served; err == nil && e != nil && ctx.Err() == nil {
+	if e := <-ended; err == nil && e != nil && ctx.Err() == nil {
 		err = e
 	}
 	s.log.Info("ending", "reason", s.closing, "missions_going_on", s.sup.Live())

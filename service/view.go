@@ -3,6 +3,7 @@ package service
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/reevehq/reeve/app/mission"
@@ -14,6 +15,10 @@ import (
 
 // missionView is a mission as clients see it.
 func (s *Service) missionView(r supervisor.Record) wire.Mission {
+	return s.missionWith(r, s.waiting())
+}
+
+func (s *Service) missionWith(r supervisor.Record, waiting map[string]int) wire.Mission {
 	m := wire.Mission{
 		ID: r.ID, Title: r.Title, Phase: string(r.Phase), EndReason: string(r.EndReason),
 		Provider: r.Terms.Provider, ProviderPath: r.Provider.Path, ProviderVersion: r.Provider.Version,
@@ -26,7 +31,7 @@ func (s *Service) missionView(r supervisor.Record) wire.Mission {
 		Refusals: r.Refusals, ContactKnown: true, CheckoutOwned: r.Phase.Live(), LastResult: r.Result,
 		UnaskedUses: r.Unasked, Left: r.Left, Revision: r.Revision,
 	}
-	m.Pending = s.pendingOf(r.ID)
+	m.Pending = waiting[r.ID]
 	m.Recovered = r.Recovered
 	m.Recovery = string(mission.Recover(r.Phase, r.Guard, r.Deadline.Passed(s.o.Now())))
 	if m.Recovery == string(mission.ApprovalRequired) {
@@ -49,6 +54,10 @@ func (s *Service) missionView(r supervisor.Record) wire.Mission {
 	}
 	if f := r.Failure; f != nil {
 		m.Failure = &wire.Failure{Stage: string(f.Stage), Code: string(f.Code), Message: f.Message, Retryable: f.Retryable}
+	}
+	if r.Fault != "" {
+		m.BlockedBy = r.Fault
+		m.Failure = &wire.Failure{Stage: string(mission.StageExecution), Code: string(mission.PrivateStateFailure), Message: r.Fault}
 	}
 	for _, x := range r.Steering {
 		m.Steering = append(m.Steering, wire.Steering{ID: x.ID, Text: x.Text, State: x.State, At: x.At, Turn: x.Turn})
@@ -116,9 +125,9 @@ func (s *Service) missionSnapshot() ([]json.RawMessage, error) {
 			recs = append(recs, r)
 		}
 	}
-	out := make([]wire.Mission, 0, len(recs))
+	out, waiting := make([]wire.Mission, 0, len(recs)), s.waiting()
 	for _, r := range recs {
-		out = append(out, s.missionView(r))
+		out = append(out, s.missionWith(r, waiting))
 	}
 	return encodeAll(out)
 }
@@ -196,22 +205,22 @@ func (s *Service) status() wire.Service {
 		v.State = "stopping"
 	}
 	s.mu.Unlock()
+	v.Notes = slices.Concat(v.Notes, s.sup.Faults())
 	v.Live = s.sup.Live()
-	_ = s.db.View(func(tx *store.Tx) error {
-		waiting, err := approvals.Pending(tx, "")
-		v.Pending = len(waiting)
-		return err
-	})
+	for _, n := range s.waiting() {
+		v.Pending += n
+	}
 	return v
 }
 
-func (s *Service) pendingOf(id string) int {
-	var waiting []approvals.Record
-	err := s.db.View(func(tx *store.Tx) (err error) { waiting, err = approvals.Pending(tx, id); return })
+// waiting counts the approvals that wait, by mission.
+func (s *Service) waiting() map[string]int {
+	var out map[string]int
+	err := s.db.View(func(tx *store.Tx) (err error) { out, err = approvals.Waiting(tx); return })
 	if err != nil {
-		s.log.Error("count what waits", "mission", id, "err", err)
+		s.log.Error("count what waits", "err", err)
 	}
-	return len(waiting)
+	return out
 }
 
 func timePtr(t time.Time) *time.Time {

@@ -34,6 +34,9 @@ const (
 // answer is left alone and shown. It returns a sentence for each mission.
 // Nothing but a recorded process is ever signalled.
 func (s *Supervisor) Adopt(ctx context.Context) ([]string, error) {
+	s.mu.Lock()
+	ended := s.ended
+	s.mu.Unlock()
 	var recs []Record
 	if err := s.DB.View(func(tx *store.Tx) (err error) { recs, err = LoadLive(tx); return }); err != nil {
 		return nil, err
@@ -41,7 +44,7 @@ func (s *Supervisor) Adopt(ctx context.Context) ([]string, error) {
 	recs = slices.DeleteFunc(recs, func(r Record) bool { return r.Phase == mission.Proposed })
 	notes := make(chan string, len(recs))
 	for _, r := range recs {
-		w, err := s.worker(r)
+		w, err := s.worker(r, ended)
 		if err != nil {
 			return nil, err
 		}
@@ -65,46 +68,63 @@ func (s *Supervisor) Adopt(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
+// notLooked is said of a mission that a service which was told to end did not
+// come to. Nothing is decided then: what failed may have failed for that.
+const notLooked = "it was not looked at, because the service was told to end."
+
 // adopt runs on the mission's goroutine, before anybody can ask for it.
 func (w *worker) adopt(ctx context.Context) string {
 	dir := w.s.attemptDir(w.rec.Attempt)
-	rec, err := guard.ReadRecord(dir)
+	rec, err := awaitRecord(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		// It never served its socket, so it ran nothing; it ends by itself.
+		// It never served its socket, so it ran nothing; without a claim it
+		// ends by itself.
 		return w.reap(ctx, wire.GuardRecord{})
 	}
 	if err != nil {
-		return w.quarantine(err)
+		return w.quarantine(err, rec)
 	}
 	w.setTree(guardedBy(rec))
 	switch proc.ID(rec.Process).State() {
 	case proc.Gone:
 		return w.reap(ctx, rec)
 	case proc.Unknown:
-		return w.quarantine(fmt.Errorf("whether process %d still is the guard can't be told", rec.PID))
+		return w.quarantine(fmt.Errorf("whether process %d still is the guard can't be told", rec.PID), rec)
 	}
 	claiming, cancel := context.WithTimeout(ctx, claimLimit)
 	defer cancel()
 	boot, err := guard.ReadBootstrap(dir)
 	if err != nil {
-		return w.quarantine(err)
+		return w.quarantine(err, rec)
 	}
 	g, err := guard.Connect(claiming, dir)
 	if errors.Is(err, guard.ErrGone) {
 		return w.reap(ctx, rec)
 	}
+	if ctx.Err() != nil {
+		if err == nil {
+			_ = g.Close()
+		}
+		return notLooked
+	}
 	if err != nil {
-		return w.quarantine(err)
+		return w.quarantine(err, rec)
 	}
 	res, err := g.Claim(claiming, boot.Token, w.s.Generation)
 	if err != nil {
 		_ = g.Close()
-		return w.quarantine(err)
+		if ctx.Err() != nil {
+			return notLooked
+		}
+		return w.quarantine(err, rec)
 	}
 	fault.Point("service.adopt-claimed")
 	if err := w.replay(ctx, res.LastSeq); err != nil {
 		_ = g.Close()
-		return w.quarantine(err)
+		if ctx.Err() != nil || w.fault != nil {
+			return "its guard was claimed, but its log was not read to the end."
+		}
+		return w.quarantine(err, rec)
 	}
 	fault.Point("service.adopt-replayed")
 	w.guard, w.alive = g, mission.GuardAnswers
@@ -113,24 +133,48 @@ func (w *worker) adopt(ctx context.Context) string {
 	return "its guard was adopted; nothing was interrupted."
 }
 
+// awaitRecord reads the guard's record. A guard that the earlier service had
+// spawned just before it ended gets a moment to write it.
+func awaitRecord(ctx context.Context, dir string) (wire.GuardRecord, error) {
+	rec, err := guard.ReadRecord(dir)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return rec, err
+	}
+	if b, err := guard.ReadBootstrap(dir); err != nil || time.Since(b.CreatedAt) > time.Minute {
+		return rec, fs.ErrNotExist
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	g, err := guard.Connect(ctx, dir)
+	if err != nil {
+		return rec, fs.ErrNotExist
+	}
+	defer g.Close()
+	return g.Record, nil
+}
+
 // replay ingests what the log holds after the journal, up to a sequence (0: to
 // its end).
 func (w *worker) replay(ctx context.Context, upTo uint64) error {
-	attempt := w.rec.Attempt
+	attempt, missing := w.rec.Attempt, uint64(0)
 	_, err := session.History(ctx, w.s.LogPath(attempt), w.rec.Ingested, func(r runlog.Record) bool {
 		if upTo > 0 && r.Seq > upTo {
 			return false
 		}
+		missing += r.Seq - w.rec.Ingested - 1
 		w.ingest(wire.Entry{Log: attempt, Seq: r.Seq, At: r.Time.UTC(), Kind: r.Kind, Data: r.Data})
 		return w.fault == nil
 	})
+	if missing > 0 {
+		w.s.Log.Error("a guard's log is damaged; entries of it are lost", "mission", w.rec.ID, "attempt", attempt, "entries", missing)
+	}
 	return errors.Join(err, w.fault)
 }
 
 // catchUp brings journal and guard together after a claim: what the journal
 // decided and the guard never heard of is told it again.
 func (w *worker) catchUp(res wire.ClaimResult) {
-	w.must(func(r *Record) { r.Generation = w.s.Generation })
+	w.takeUp(res)
 	var unheard, orphans []approvals.Record
 	err := w.s.DB.Update(context.WithoutCancel(w.s.ctx), func(tx *store.Tx) error {
 		unheard, orphans = nil, nil
@@ -154,8 +198,7 @@ func (w *worker) catchUp(res wire.ClaimResult) {
 		return nil
 	})
 	if err != nil {
-		w.fault = err
-		w.s.Log.Error("approvals could not be compared with the guard", "mission", w.rec.ID, "err", err)
+		w.fail("approvals could not be compared with the guard", err, func() { w.catchUp(res) })
 		return
 	}
 	for _, a := range orphans {
@@ -176,10 +219,42 @@ func (w *worker) catchUp(res wire.ClaimResult) {
 	}
 }
 
+// takeUp goes on with the phase that a mission had before its guard could not
+// be talked to. A turn in flight is seen by the scheduler.
+func (w *worker) takeUp(res wire.ClaimResult) {
+	err := w.commit(func(r *Record) { r.Generation = w.s.Generation })
+	if err == nil && w.rec.Phase == mission.Blocked && w.rec.Held != "" && w.rec.EndReason == "" {
+		event, then := mission.EvResume, w.rec.Held
+		if then == mission.Starting {
+			event = mission.EvRecover
+		}
+		err = w.step(event, func(r *Record) { r.BlockedBy, r.Held = "", "" })
+		if err == nil && then == mission.Paused {
+			err = w.step(mission.EvPause, nil)
+		}
+		if err == nil && then == mission.Working && w.inFlight() {
+			err = w.step(mission.EvTurnStarted, nil)
+		}
+	}
+	if err != nil {
+		w.fail("an adopted mission could not be journaled", err, func() { w.takeUp(res) })
+		return
+	}
+	if w.rec.Phase == mission.Blocked && w.rec.EndReason != "" {
+		_ = w.end(w.rec.EndReason) // it was to end when its guard did not answer
+	}
+}
+
 // unbegin takes back a turn that was journaled but never reached the guard: it
 // did nothing, and its steering is still to be applied.
 func (w *worker) unbegin(turn string) {
 	err := w.step(mission.EvTurnEnded, func(r *Record) {
+		if r.turn().Begun {
+			// It began and is over, and only its end is lost.
+			w.closeTurn(r)
+			r.Last, r.LastEnded = r.turn().Outcome, r.turn().EndedAt
+			return
+		}
 		n := r.turn().Number
 		r.Turns = r.Turns[:len(r.Turns)-1]
 		r.Activity = nil
@@ -190,36 +265,112 @@ func (w *worker) unbegin(turn string) {
 		}
 	})
 	if err != nil {
-		w.fault = err
-		w.s.Log.Error("a turn that never began could not be taken back", "mission", w.rec.ID, "turn", turn, "err", err)
+		w.fail("a turn that never began could not be taken back", err, func() {
+			if w.rec.Phase == mission.Working && w.inFlight() && w.rec.turn().ID == turn {
+				w.unbegin(turn)
+			}
+		})
 	}
 }
 
 // quarantine leaves a guard alone that may be alive: nothing is taken over,
-// nothing is killed, nothing is doubled.
-func (w *worker) quarantine(cause error) string {
+// nothing is killed, nothing is doubled. Should its process end, the mission
+// goes on as after any loss of a guard.
+func (w *worker) quarantine(cause error, rec wire.GuardRecord) string {
 	w.alive = mission.GuardUncertain
+	if rec.PID != 0 {
+		w.awaitEnd(rec)
+	}
 	why := "Its guard may still be running, but it can't be talked to: " + cause.Error() + ". Nothing was taken over and nothing was killed; at its deadline it ends by itself."
-	if w.rec.Phase == mission.Stopping {
-		w.show()
-		return why
-	}
-	if w.rec.Phase == mission.Blocked {
-		w.must(func(r *Record) { r.BlockedBy = why })
-	} else if err := w.step(mission.EvBlock, func(r *Record) { r.BlockedBy, r.NextTurn = why, time.Time{} }); err != nil {
-		w.fault = err
-	}
+	w.hold(why)
 	return why
+}
+
+// hold parks a mission whose guard can't be talked to, in words.
+func (w *worker) hold(why string) {
+	var err error
+	switch held := w.rec.Phase; held {
+	case mission.Stopping:
+		w.settle([]string{"the guard, which can't be talked to"})
+	case mission.Blocked:
+		err = w.commit(func(r *Record) { r.BlockedBy = why })
+	default:
+		err = w.step(mission.EvBlock, func(r *Record) { r.BlockedBy, r.NextTurn, r.Held = why, time.Time{}, held })
+	}
+	if err != nil {
+		w.fail("that a guard can't be talked to could not be journaled", err, func() { w.hold(why) })
+	}
+}
+
+// awaitEnd settles a mission whose guard could not be talked to, once the
+// guard's process has ended.
+func (w *worker) awaitEnd(rec wire.GuardRecord) {
+	attempt := w.rec.Attempt
+	var left []string
+	w.async(func(ctx context.Context) error {
+		if err := proc.ID(rec.Process).Wait(ctx); err != nil {
+			return err
+		}
+		left = w.clear(ctx, rec)
+		return nil
+	}, func(err error) {
+		if err != nil {
+			w.s.Log.Warn("the end of a guard can't be awaited", "mission", w.rec.ID, "err", err)
+			return
+		}
+		if w.rec.Attempt == attempt && w.guard == nil && w.alive == mission.GuardUncertain {
+			w.finished(left)
+		}
+	})
+}
+
+// finished reads the rest of the log of a guard that is gone, and lets the
+// mission end or wait for a person.
+func (w *worker) finished(left []string) {
+	if err := w.replay(w.s.ctx, 0); err != nil {
+		w.s.Log.Error("the log of a dead guard could not be read to its end", "mission", w.rec.ID, "err", err)
+	}
+	w.settleLost(left)
+}
+
+// lookAgain finds out whether a guard that may be alive is gone by now, for a
+// mission that is to end.
+func (w *worker) lookAgain() {
+	w.losing = true
+	var left []string
+	w.async(func(ctx context.Context) error {
+		rec, err := guard.ReadRecord(w.s.attemptDir(w.rec.Attempt))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			left = []string{"the guard: " + err.Error()}
+		case proc.ID(rec.Process).State() != proc.Gone:
+			left = []string{fmt.Sprintf("the guard, process %d, which can't be talked to", rec.PID)}
+		default:
+			left = w.clear(ctx, rec)
+		}
+		return nil
+	}, func(error) {
+		w.losing = false
+		if w.rec.Phase != mission.Stopping {
+			return
+		}
+		if len(left) > 0 {
+			w.settle(left)
+			return
+		}
+		w.finished(nil)
+	})
 }
 
 // reap clears away what a dead guard left, reads the rest of its log, and lets
 // the mission end or wait for a person.
 func (w *worker) reap(ctx context.Context, rec wire.GuardRecord) string {
 	left := w.clear(ctx, rec)
-	if err := w.replay(ctx, 0); err != nil {
-		w.s.Log.Error("the log of a dead guard could not be read to its end", "mission", w.rec.ID, "err", err)
+	if ctx.Err() != nil {
+		return notLooked
 	}
-	w.settleLost(left)
+	w.finished(left)
 	switch {
 	case w.rec.Phase.Terminal():
 		return fmt.Sprintf("it had ended (%s).", w.rec.EndReason)

@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -92,9 +91,6 @@ func (w *worker) answerStart(ctx context.Context, ask approvals.Record, digest s
 	if !w.s.haveSecrets(w.rec) {
 		return out, wire.Errorf(wire.CodeConflict, "The service was restarted since the mission was proposed and no longer has %s; propose the mission again.", strings.Join(w.rec.Secrets, ", "))
 	}
-	if w.s.Live() >= MaxLive {
-		return out, wire.Errorf(wire.CodeLimitExceeded, "%d missions are live already; stop one first.", MaxLive)
-	}
 	if err := w.unchanged(ctx); err != nil {
 		return out, err
 	}
@@ -105,6 +101,13 @@ func (w *worker) answerStart(ctx context.Context, ask approvals.Record, digest s
 		r.Deadline = mission.NewDeadline(start, r.Terms.Minutes)
 		r.Session, r.Attempt = "s-"+r.ID[2:], attempt
 	}, decide, func(tx *store.Tx) error {
+		// Each live mission has one claim, so two starts at once can't both
+		// be the last.
+		if n, err := checkout.Count(tx); err != nil {
+			return err
+		} else if n >= MaxLive {
+			return wire.Errorf(wire.CodeLimitExceeded, "%d missions are live already; stop one first.", MaxLive)
+		}
 		if err := checkout.Take(tx, w.rec.Terms.Folder, w.rec.ID, attempt, w.s.now()); err != nil {
 			return Refuse(err)
 		}
@@ -127,11 +130,7 @@ func (w *worker) answerTool(ask approvals.Record, digest string, a approvals.Ans
 	var out approvals.Record
 	err := w.commit(func(r *Record) {
 		if !a.Allow {
-			r.Denials.Count++
-			r.Denials.LastAt = a.At
-			if tool := ask.Tool; tool != "" && !slices.Contains(r.Denials.Tools, tool) {
-				r.Denials.Tools = append(r.Denials.Tools, tool)
-			}
+			r.denied(ask.Tool, a.At)
 		}
 	}, func(tx *store.Tx) (err error) {
 		out, err = approvals.Decide(tx, ask.ID, digest, a)
@@ -144,9 +143,9 @@ func (w *worker) answerTool(ask approvals.Record, digest string, a approvals.Ans
 	w.s.Announce.Approval(out)
 	w.deliver(out)
 	if a.Stop && !a.Allow {
-		w.end(mission.EndPerson)
+		err = w.end(mission.EndPerson)
 	}
-	return out, nil
+	return out, err
 }
 
 // Steer queues an instruction for the next turn.
@@ -186,15 +185,13 @@ func (s *Supervisor) Pause(ctx context.Context, id string) (Record, error) {
 		case mission.Waiting:
 			return w.step(mission.EvPause, func(r *Record) { r.NextTurn = time.Time{} })
 		case mission.Working:
+			if w.guard == nil {
+				return wire.Errorf(wire.CodeConflict, "The guard of this mission is being looked for; try again in a moment.")
+			}
 			w.pausing = true
-			g := w.guard
-			w.async(func(ctx context.Context) error {
-				return g.Interrupt(ctx, wire.InterruptParams{Reason: "paused by a person"})
-			}, func(err error) {
-				if err != nil {
-					w.s.Log.Warn("interrupting a turn", "mission", w.rec.ID, "err", err)
-				}
-			})
+			if !w.calling {
+				w.interrupt() // else once the guard has the turn
+			}
 			return nil
 		}
 		return wire.Errorf(wire.CodeConflict, "Only a running mission can be paused; this one is %s.", w.rec.Phase)
@@ -204,6 +201,24 @@ func (s *Supervisor) Pause(ctx context.Context, id string) (Record, error) {
 	}
 	return s.settled(ctx, target, "paused", func(r Record) bool {
 		return r.Phase == mission.Paused || r.Phase == mission.Blocked || r.Phase.Terminal()
+	})
+}
+
+// interrupt asks the guard to end the turn in flight. A turn that is still on
+// its way to the guard would not be reached.
+func (w *worker) interrupt() {
+	g := w.guard
+	if g == nil {
+		return
+	}
+	w.async(func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, callLimit)
+		defer cancel()
+		return g.Interrupt(ctx, wire.InterruptParams{Reason: "paused by a person"})
+	}, func(err error) {
+		if err != nil {
+			w.s.Log.Warn("interrupting a turn", "mission", w.rec.ID, "err", err)
+		}
 	})
 }
 
@@ -232,7 +247,7 @@ func (s *Supervisor) Resume(ctx context.Context, id string) (Record, error) {
 			return wire.Errorf(wire.CodeConflict, "Processes of the mission could not be ended (%s); stop the mission.", w.rec.Left[0])
 		}
 		err := w.step(mission.EvResume, func(r *Record) {
-			r.BlockedBy, r.Failure, r.Failures = "", nil, 0
+			r.BlockedBy, r.Failure, r.Failures, r.Held = "", nil, 0, ""
 			if r.Last != nil && r.Last.Outcome != mission.Interrupted && r.Last.Outcome != mission.Succeeded {
 				r.Last = nil
 			}
@@ -252,11 +267,7 @@ func (s *Supervisor) Stop(ctx context.Context, id string) (Record, error) {
 	var target *worker
 	err := s.do(ctx, id, func(w *worker) error {
 		target = w
-		if w.rec.Phase == mission.Blocked && w.guard == nil && len(w.rec.Left) > 0 {
-			w.rec.Left = nil // look again
-		}
-		w.end(mission.EndPerson)
-		return w.fault
+		return w.end(mission.EndPerson)
 	})
 	if err != nil {
 		if r, e := s.Get(id); e == nil && r.Phase.Terminal() {
@@ -269,11 +280,14 @@ func (s *Supervisor) Stop(ctx context.Context, id string) (Record, error) {
 	})
 }
 
-// Refused notes that a worker tried what only a person may do.
-func (s *Supervisor) Refused(ctx context.Context, id string) {
-	if w := s.lookup(id); w != nil {
-		_ = w.do(ctx, func(w *worker) error { return w.commit(func(r *Record) { r.Refusals++ }) })
+// Refused notes that a worker of the mission tried n times what only a person
+// may do.
+func (s *Supervisor) Refused(ctx context.Context, id string, n int) error {
+	w := s.lookup(id)
+	if w == nil {
+		return nil // it has ended; the audit has it
 	}
+	return w.do(ctx, func(w *worker) error { return w.commit(func(r *Record) { r.Refusals += n }) })
 }
 
 // Refuse turns a checkout's refusal into what clients are told.

@@ -31,13 +31,13 @@ func environment(from map[string]string, vars []provider.Variable) (plain []stri
 	return plain, secrets
 }
 
-func names(plain []string, secrets map[string]string) []string {
+func names(plain, secrets []string) []string {
 	var out []string
 	for _, kv := range plain {
 		name, _, _ := strings.Cut(kv, "=")
 		out = append(out, name)
 	}
-	for name := range secrets {
+	for _, name := range secrets {
 		out = append(out, name+" (secret)")
 	}
 	slices.Sort(out)

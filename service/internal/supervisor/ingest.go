@@ -28,18 +28,36 @@ func (w *worker) ingest(e wire.Entry) {
 	if e.Seq <= w.rec.Ingested {
 		return
 	}
-	if err := w.apply(e); err != nil {
-		w.s.Log.Error("an entry of a guard could not be applied", "mission", w.rec.ID, "seq", e.Seq, "kind", e.Kind, "err", err)
-		w.fault = err
+	if w.fault == nil { // else it is read from the log once that is over
+		if err := w.apply(e); err != nil {
+			var bad *unreadable
+			if errors.As(err, &bad) {
+				w.unreadable(e, bad)
+			} else {
+				w.fail(fmt.Sprintf("entry %d of the guard (%s) could not be applied", e.Seq, e.Kind), err, nil)
+			}
+		} else {
+			w.rec.Ingested = e.Seq // with what it changed, at the next write
+		}
 	}
-	e.Log = w.rec.Attempt
-	w.s.Announce.Entry(w.rec.Session, e)
+	if e.Seq > w.told {
+		w.told = e.Seq
+		e.Log = w.rec.Attempt
+		w.s.Announce.Entry(w.rec.Session, e)
+	}
 }
 
 func (w *worker) apply(e wire.Entry) error {
 	switch e.Kind {
 	case wire.KindSessionStarted:
 		return applyTo(e, w.sessionStarted)
+	case wire.KindTurnStarted:
+		return applyTo(e, func(t wire.TurnStarted) error {
+			if turn := w.rec.turn(); turn != nil && turn.ID == t.Turn {
+				turn.Begun = true
+			}
+			return nil
+		})
 	case wire.KindToolStarted:
 		return applyTo(e, func(t wire.ToolStarted) error {
 			w.rec.ToolCalls++
@@ -59,14 +77,9 @@ func (w *worker) apply(e wire.Entry) error {
 	case wire.KindPermissionResolved:
 		return applyTo(e, func(p wire.PermissionResolved) error { return w.resolved(e, p) })
 	case wire.KindTurnFinished:
-		return applyTo(e, func(t wire.TurnFinished) error {
-			w.rec.Ingested = e.Seq
-			w.turnFinished(t)
-			return nil
-		})
+		return applyTo(e, func(t wire.TurnFinished) error { return w.turnFinished(t, e.Seq) })
 	case wire.KindSessionEnded:
 		return applyTo(e, func(s wire.SessionEnded) error {
-			w.rec.Ingested = e.Seq
 			w.ended = &s
 			return nil
 		})
@@ -77,10 +90,25 @@ func (w *worker) apply(e wire.Entry) error {
 func applyTo[T any](e wire.Entry, fn func(T) error) error {
 	var v T
 	if err := json.Unmarshal(e.Data, &v); err != nil {
-		return fmt.Errorf("read entry %d (%s): %w", e.Seq, e.Kind, err)
+		return &unreadable{err}
 	}
 	return fn(v)
 }
+
+// unreadable is an entry that no later try will read.
+type unreadable struct{ err error }
+
+// unreadable shows that an entry is passed over. What depended on it, such as
+// an answer that the agent waits for, needs a person.
+func (w *worker) unreadable(e wire.Entry, why error) {
+	w.s.Log.Error("an entry of a guard is passed over", "mission", w.rec.ID, "seq", e.Seq, "kind", e.Kind, "err", why)
+	w.rec.Ingested = e.Seq
+	if _, err := w.rec.Phase.On(mission.EvBlock); err == nil {
+		w.block(mission.PrivateStateFailure, fmt.Sprintf("Entry %d of the worker's log (%s) can't be read. If the agent waits for something, it waits in vain: pause or stop the mission.", e.Seq, e.Kind))
+	}
+}
+
+func (u *unreadable) Error() string { return "it can't be read: " + u.err.Error() }
 
 // active notes what the worker does right now, for the lists.
 func (w *worker) active(e wire.Entry, tool, detail string) {
@@ -118,7 +146,7 @@ func (w *worker) sessionStarted(s wire.SessionStarted) error {
 func (w *worker) asked(e wire.Entry, p wire.Permission) error {
 	var subject approval.Subject
 	if err := json.Unmarshal(p.Subject, &subject); err != nil {
-		return fmt.Errorf("read the subject of %s: %w", p.Request, err)
+		return &unreadable{err}
 	}
 	packed, err := packSubject(subject, w.s.Blobs)
 	if err != nil {
@@ -163,10 +191,7 @@ func (w *worker) asked(e wire.Entry, p wire.Permission) error {
 		r.Activity = &Activity{Tool: subject.Tool, Detail: wants(subject), At: e.At}
 	}, func(tx *store.Tx) error { return approvals.Ask(tx, ask) })
 	if errors.Is(err, approvals.ErrFull) {
-		ask.State = approval.Denied
-		ask.Answer = &approvals.Answer{Answer: approval.Answer{Reason: approvals.ErrFull.Error()}, Who: approvals.Who{Via: "limit"}, At: w.s.now()}
-		w.deliver(ask)
-		return nil
+		return w.tooMany(e, ask)
 	}
 	if err != nil {
 		return err
@@ -174,6 +199,25 @@ func (w *worker) asked(e wire.Entry, p wire.Permission) error {
 	fault.Point("service.request-journaled")
 	ask.State = approval.Pending
 	w.s.Announce.Approval(ask)
+	return nil
+}
+
+// tooMany refuses a request that found no place in the queue. It is journaled
+// and counted like a person's denial.
+func (w *worker) tooMany(e wire.Entry, ask approvals.Record) error {
+	why := approvals.Answer{Answer: approval.Answer{Reason: approvals.ErrFull.Error()}, Who: approvals.Who{Via: "limit"}, At: w.s.now()}
+	err := w.commit(func(r *Record) {
+		r.Ingested = e.Seq
+		r.denied(ask.Tool, why.At)
+	}, func(tx *store.Tx) (err error) {
+		ask, err = approvals.Refuse(tx, ask, why)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	w.s.Announce.Approval(ask)
+	w.deliver(ask)
 	return nil
 }
 
@@ -249,7 +293,12 @@ func (w *worker) resolved(e wire.Entry, p wire.PermissionResolved) error {
 }
 
 // turnFinished journals the outcome of a turn and what follows from it.
-func (w *worker) turnFinished(t wire.TurnFinished) {
+// Nothing is changed when that fails. seq is the entry that says so, 0 if none
+// does.
+func (w *worker) turnFinished(t wire.TurnFinished, seq uint64) error {
+	if turn := w.rec.turn(); turn == nil || turn.ID != t.Turn || turn.Outcome != nil {
+		return nil // of a turn that is settled otherwise
+	}
 	out := mission.TurnOutcome{
 		Outcome: mission.Outcome(t.Outcome), Stage: mission.Stage(t.Stage), Code: mission.Code(t.Code), Retryable: t.Retryable,
 		Next: mission.WorkNext(t.Next), Usage: usageOf(t.Usage), Seconds: t.Seconds,
@@ -258,12 +307,9 @@ func (w *worker) turnFinished(t wire.TurnFinished) {
 	if w.pausing {
 		event = mission.EvPause
 	}
-	w.pausing = false
 	change := func(r *Record) {
+		r.Ingested = max(r.Ingested, seq)
 		turn := r.turn()
-		if turn == nil || turn.ID != t.Turn || turn.Outcome != nil {
-			return
-		}
 		turn.EndedAt, turn.Outcome = w.s.now(), &out
 		r.Last, r.LastEnded, r.Result, r.Activity = &out, turn.EndedAt, t.Result, nil
 		if sum, err := r.Usage.Add(out.Usage); err == nil {
@@ -293,14 +339,15 @@ func (w *worker) turnFinished(t wire.TurnFinished) {
 		return checkout.Mark(tx, w.rec.Terms.Folder, w.rec.ID, tree.Root, "")
 	}
 	if w.rec.Phase != mission.Working {
-		w.must(change, mark)
-		return
+		return w.commit(change, mark)
 	}
 	fault.Point("service.turn-end-read")
-	if err := w.step(event, change, mark); err != nil {
-		w.block(mission.PrivateStateFailure, "The end of a turn could not be recorded: "+err.Error())
+	err := w.step(event, change, mark)
+	if err == nil {
+		w.pausing = false
 	}
 	fault.Point("service.turn-end-journaled")
+	return err
 }
 
 // lost is called when the connection to the guard has ended.
@@ -309,7 +356,7 @@ func (w *worker) lost(g *guard.Client) {
 	if w.guard != g || w.s.ctx.Err() != nil {
 		return
 	}
-	w.guard = nil
+	w.guard, w.losing = nil, true
 	var left []string
 	w.async(func(ctx context.Context) error {
 		// A killed process closes its connections a little before it is gone.
@@ -321,8 +368,9 @@ func (w *worker) lost(g *guard.Client) {
 		left = w.clear(ctx, g.Record)
 		return nil
 	}, func(err error) {
+		w.losing = false
 		if err != nil {
-			w.quarantine(fmt.Errorf("the connection broke (%w); restart the service to claim it again", errors.Join(g.Err(), err)))
+			w.quarantine(fmt.Errorf("the connection broke (%w); restart the service to claim it again", errors.Join(g.Err(), err)), g.Record)
 			return
 		}
 		w.settleLost(left)
@@ -332,6 +380,14 @@ func (w *worker) lost(g *guard.Client) {
 // settleLost decides what becomes of a mission whose guard is gone; left names
 // what could not be ended.
 func (w *worker) settleLost(left []string) {
+	if w.rec.Phase.Terminal() {
+		return
+	}
+	if w.fault != nil {
+		// The log may say how it ended, and can't be taken in yet.
+		w.again = append(w.again, func() { w.settleLost(left) })
+		return
+	}
 	if w.ended != nil {
 		left = append(left, w.ended.Left...)
 	}
@@ -342,7 +398,11 @@ func (w *worker) settleLost(left []string) {
 		w.alive = mission.GuardUncertain
 	}
 	if w.rec.Phase != mission.Stopping && w.ended != nil && w.ended.Reason == string(mission.EndDeadline) {
-		w.end(mission.EndDeadline) // settles at once: there is no guard any more
+		_ = w.end(mission.EndDeadline) // settles at once: there is no guard any more
+		return
+	}
+	if w.rec.Phase == mission.Blocked && w.rec.EndReason != "" && len(left) == 0 {
+		_ = w.end(w.rec.EndReason) // it was to end, and now nothing is in the way
 		return
 	}
 	if w.rec.Phase == mission.Stopping {
@@ -356,7 +416,7 @@ func (w *worker) settleLost(left []string) {
 	}
 	change := func(r *Record) {
 		w.closeTurn(r)
-		r.BlockedBy = why
+		r.BlockedBy, r.Held = why, ""
 		r.Failure = &Failure{Stage: mission.StageExecution, Code: mission.LocalExecutionFailure, Message: why}
 		r.Left, r.Activity, r.NextTurn = left, nil, time.Time{}
 	}
@@ -365,12 +425,15 @@ func (w *worker) settleLost(left []string) {
 		closed, err = approvals.CloseAll(tx, w.rec.ID, approval.Withdrawn, "turn", w.s.now())
 		return err
 	}
-	if w.rec.Phase == mission.Blocked {
-		w.must(change, closeAll)
-	} else if err := w.step(mission.EvBlock, change, closeAll); err != nil {
-		w.s.Log.Error("the loss of a guard could not be journaled", "mission", w.rec.ID, "err", err)
-		w.fault = err
+	save := func() error { return w.commit(change, closeAll) }
+	if w.rec.Phase != mission.Blocked {
+		save = func() error { return w.step(mission.EvBlock, change, closeAll) }
 	}
+	if err := save(); err != nil {
+		w.fail("the loss of a guard could not be journaled", err, func() { w.settleLost(left) })
+		return
+	}
+	w.pausing = false
 	for _, a := range closed {
 		w.s.Announce.Approval(a)
 	}

@@ -68,8 +68,14 @@ type Record struct {
 	// Earlier are the attempts before this one, oldest first.
 	Earlier []string `json:"earlier_attempts,omitempty"`
 
-	// Guard is what is known of the guard now; it is never journaled.
+	// Held is the phase that a mission had when its guard could not be talked
+	// to; it is taken up again when the guard answers.
+	Held mission.Phase `json:"held,omitempty"`
+
+	// Guard is what is known of the guard now, and Fault why the record can't
+	// be written; neither is ever journaled.
 	Guard mission.GuardState `json:"-"`
+	Fault string             `json:"-"`
 }
 
 // Ref names exactly this state of the record. A recovery is allowed for the
@@ -107,6 +113,8 @@ type Turn struct {
 	EndedAt   time.Time            `json:"ended_at,omitzero"`
 	Outcome   *mission.TurnOutcome `json:"outcome,omitempty"`
 	Tools     int                  `json:"tools"`
+	// Begun: the guard's log says that it began.
+	Begun bool `json:"begun,omitempty"`
 }
 
 // States of steering.
@@ -137,6 +145,14 @@ type Denials struct {
 	Count  int       `json:"count"`
 	Tools  []string  `json:"tools,omitempty"`
 	LastAt time.Time `json:"last_at,omitzero"`
+}
+
+func (r *Record) denied(tool string, at time.Time) {
+	r.Denials.Count++
+	r.Denials.LastAt = at
+	if tool != "" && !slices.Contains(r.Denials.Tools, tool) {
+		r.Denials.Tools = append(r.Denials.Tools, tool)
+	}
 }
 
 // clone copies the record so that a change can be thrown away when it could

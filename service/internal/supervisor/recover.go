@@ -104,7 +104,7 @@ func (w *worker) askRecovery(old approvals.Record) (approvals.Record, error) {
 		Mission: &approval.MissionSubject{
 			Provider: r.Terms.Provider, ProviderPath: r.Provider.Path, ProviderVersion: r.Provider.Version, Model: r.Terms.Model, Endpoint: r.Terms.Endpoint,
 			Folder: r.Terms.Folder, Scope: r.Terms.Scope, Minutes: r.Terms.Minutes, Budget: approval.Budget(r.Terms.Budget), Worktree: r.Terms.Worktree,
-			Instructions: mission.Instructions(r.Terms), EnvNames: names(r.Env, nil), Notes: w.uncertain(),
+			Instructions: mission.Instructions(r.Terms), EnvNames: names(r.Env, r.Secrets), Notes: w.uncertain(),
 			Prompt: mission.TurnPrompt(mission.PromptInput{Scope: r.Terms.Scope, EndsAt: r.Deadline.At, Turn: len(r.Turns) + 1, Recovered: true, Local: true}),
 		},
 	}
@@ -128,6 +128,9 @@ func (w *worker) askRecovery(old approvals.Record) (approvals.Record, error) {
 		}
 		return approvals.Ask(tx, ask)
 	})
+	if errors.Is(err, approvals.ErrFull) {
+		err = wire.Errorf(wire.CodeLimitExceeded, "%v.", approvals.ErrFull)
+	}
 	if err != nil {
 		return ask, err
 	}
@@ -168,7 +171,7 @@ func (w *worker) answerRecovery(ctx context.Context, ask approvals.Record, diges
 		if err == nil {
 			w.s.Announce.Approval(out)
 			if a.Stop {
-				w.end(mission.EndPerson)
+				err = w.end(mission.EndPerson)
 			}
 		}
 		return out, err
@@ -183,7 +186,7 @@ func (w *worker) answerRecovery(ctx context.Context, ask approvals.Record, diges
 	err := w.step(mission.EvRecover, func(r *Record) {
 		r.Earlier = append(r.Earlier, old)
 		r.Attempt, r.Ingested = attempt, 0
-		r.BlockedBy, r.Failure, r.Failures, r.Last = "", nil, 0, nil
+		r.BlockedBy, r.Failure, r.Failures, r.Last, r.Held = "", nil, 0, nil, ""
 		r.Recovered, r.Reconcile = true, true
 	}, decide, func(tx *store.Tx) error {
 		if err := checkout.Take(tx, w.rec.Terms.Folder, w.rec.ID, attempt, w.s.now()); err != nil {
@@ -195,7 +198,7 @@ func (w *worker) answerRecovery(ctx context.Context, ask approvals.Record, diges
 		return out, err
 	}
 	fault.Point("service.recovery-journaled")
-	w.ended, w.alive = nil, ""
+	w.ended, w.alive, w.told, w.expired = nil, "", 0, false
 	w.setTree(proc.Guarded{})
 	w.s.Announce.Approval(out)
 	w.start()
@@ -235,9 +238,9 @@ func (s *Supervisor) Cancel(ctx context.Context, id string) (Record, error) {
 		default:
 			return wire.Errorf(wire.CodeConflict, "Only a mission whose worker is gone can be cancelled; this one is %s. Stop it instead.", w.rec.Phase)
 		}
-		w.end(mission.EndPerson)
+		err := w.end(mission.EndPerson)
 		out = w.rec.clone()
-		return w.fault
+		return err
 	})
 	return out, err
 }

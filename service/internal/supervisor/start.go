@@ -26,20 +26,24 @@ const startLimit = 20 * time.Second
 func (w *worker) start() {
 	r := w.rec.clone()
 	w.starting = true
+	var unended error
 	w.async(func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, startLimit)
+		launching, cancel := context.WithTimeout(ctx, startLimit)
 		defer cancel()
-		g, err := w.launch(ctx, r)
-		if err != nil {
-			return err
-		}
-		if !w.post(func() { w.started(g) }) {
+		g, err := w.launch(launching, r)
+		if err == nil && !w.post(func() { w.started(g) }) {
 			_ = g.Close()
 		}
-		return nil
+		if err == nil || ctx.Err() != nil {
+			return err // the next service adopts what is there
+		}
+		ending, cancel := context.WithTimeout(ctx, 2*startLimit)
+		defer cancel()
+		_, unended = guard.EndUnadopted(ending, w.s.attemptDir(r.Attempt))
+		return err
 	}, func(err error) {
 		if err != nil {
-			w.startFailed(err)
+			w.startFailed(err, unended)
 		}
 	})
 }
@@ -140,9 +144,11 @@ func (w *worker) begun() {
 		return checkout.Mark(tx, w.rec.Terms.Folder, w.rec.ID, tree.Root, "")
 	})
 	if err != nil {
-		w.s.Log.Error("a started mission could not be journaled", "mission", w.rec.ID, "err", err)
-		w.fault = err
-		w.stopGuard("journal")
+		w.fail("a started mission could not be journaled", err, func() {
+			if w.rec.Phase == mission.Starting && w.guard != nil {
+				w.begun()
+			}
+		})
 	}
 }
 
@@ -154,17 +160,23 @@ func (w *worker) handOver(isNew bool) {
 		return
 	}
 	if !w.s.haveSecrets(w.rec) {
-		w.end(mission.EndAuthority)
+		_ = w.end(mission.EndAuthority)
 		return
 	}
 	g, p := w.guard, w.s.startParams(w.rec)
-	w.async(func(ctx context.Context) error { return g.Start(ctx, p) }, func(err error) {
-		if err != nil {
+	w.async(func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, callLimit)
+		defer cancel()
+		return g.Start(ctx, p)
+	}, func(err error) {
+		switch {
+		case w.rec.Phase != mission.Starting || w.guard != g:
+		case err != nil:
 			w.s.Log.Error("a guard could not be started", "mission", w.rec.ID, "err", err)
-			w.end(mission.EndAuthority)
-			return
+			_ = w.end(mission.EndAuthority)
+		default:
+			w.begun()
 		}
-		w.begun()
 	})
 }
 
@@ -181,15 +193,17 @@ func (w *worker) follow(g *guard.Client) {
 	})
 }
 
-// startFailed gives back everything the start had taken.
-func (w *worker) startFailed(cause error) {
+// startFailed gives back everything the start had taken. A guard that was
+// spawned and could not be ended keeps the checkout.
+func (w *worker) startFailed(cause, unended error) {
 	w.starting = false
-	w.s.Log.Error("a mission could not start", "mission", w.rec.ID, "err", cause)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.s.ctx), startLimit)
-	defer cancel()
-	if _, err := guard.EndUnadopted(ctx, w.s.attemptDir(w.rec.Attempt)); err != nil {
-		w.s.Log.Warn("ending a guard that did not start", "mission", w.rec.ID, "err", err)
+	w.s.Log.Error("a mission could not start", "mission", w.rec.ID, "err", cause, "left", unended)
+	if unended != nil {
+		w.alive = mission.GuardUncertain
+		w.settle([]string{unended.Error()})
+		return
 	}
+	w.alive = mission.GuardGone
 	code := mission.LocalExecutionFailure
 	var v *private.Violation
 	if errors.As(cause, &v) {
@@ -213,6 +227,10 @@ func (w *worker) startFailed(cause error) {
 		return tx.Audit(store.AuditEntry{Kind: store.AuditMission, Mission: w.rec.ID, Text: "startup failed"})
 	})
 	if err != nil {
-		w.fault = err
+		w.fail("a failed start could not be journaled", err, func() {
+			if w.rec.Phase == mission.Starting {
+				w.startFailed(cause, nil)
+			}
+		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -69,6 +70,7 @@ type Supervisor struct {
 
 	mu      sync.Mutex
 	workers map[string]*worker
+	ended   int                          // workers that were forgotten
 	secrets map[string]map[string]string // by mission, never written anywhere
 	closed  bool
 }
@@ -124,17 +126,14 @@ func (s *Supervisor) Propose(ctx context.Context, p Proposal) (Record, approvals
 		ID: NewID("m"), Title: mission.Title(p.Terms.Scope), Terms: p.Terms, Provider: p.Program, Env: plain,
 		Phase: mission.Proposed, CreatedAt: at, Instructions: mission.InstructionDigest(text), Revision: 1,
 	}
-	for name := range secrets {
-		r.Secrets = append(r.Secrets, name)
-	}
-	slices.Sort(r.Secrets)
+	r.Secrets = slices.Sorted(maps.Keys(secrets))
 	subject := approval.Subject{
 		Title: "Start a mission", Cwd: p.Terms.Folder,
 		Mission: &approval.MissionSubject{
 			Provider: p.Terms.Provider, ProviderPath: p.Program.Path, ProviderVersion: p.Program.Version,
 			Model: p.Terms.Model, Endpoint: p.Terms.Endpoint, Folder: p.Terms.Folder, Scope: p.Terms.Scope,
 			Minutes: p.Terms.Minutes, Budget: approval.Budget(p.Terms.Budget), Worktree: p.Terms.Worktree,
-			Instructions: text, EnvNames: names(plain, secrets), GitExecutableConfig: p.GitExec, Notes: p.Notes,
+			Instructions: text, EnvNames: names(plain, r.Secrets), GitExecutableConfig: p.GitExec, Notes: p.Notes,
 			Prompt: mission.TurnPrompt(mission.PromptInput{Scope: p.Terms.Scope, EndsAt: at.Add(time.Duration(p.Terms.Minutes) * time.Minute), Turn: 1, Local: true}),
 		},
 	}
@@ -158,8 +157,8 @@ func (s *Supervisor) Propose(ctx context.Context, p Proposal) (Record, approvals
 		}
 		return tx.Audit(store.AuditEntry{Kind: store.AuditMission, Mission: r.ID, Text: "proposed"})
 	})
-	if errors.Is(err, approvals.ErrFull) {
-		return Record{}, approvals.Record{}, wire.Errorf(wire.CodeLimitExceeded, "%v.", approvals.ErrFull)
+	if errors.Is(err, approvals.ErrFull) || errors.Is(err, approvals.ErrProposed) {
+		return Record{}, approvals.Record{}, wire.Errorf(wire.CodeLimitExceeded, "%v.", err)
 	}
 	if err != nil {
 		return Record{}, approvals.Record{}, err
@@ -176,8 +175,14 @@ func (s *Supervisor) Propose(ctx context.Context, p Proposal) (Record, approvals
 	return r, ask, nil
 }
 
+// errEnded: some mission ended meanwhile, so a record that was read before may
+// be older than the journal.
+var errEnded = errors.New("a mission ended meanwhile")
+
 // worker returns the goroutine of a live mission, starting it if need be.
-func (s *Supervisor) worker(r Record) (*worker, error) {
+// ended is what s.ended was before r was read: a goroutine that began with the
+// record of a mission that ended since would bring it back to life.
+func (s *Supervisor) worker(r Record, ended int) (*worker, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -185,6 +190,9 @@ func (s *Supervisor) worker(r Record) (*worker, error) {
 	}
 	if w := s.workers[r.ID]; w != nil {
 		return w, nil
+	}
+	if s.ended != ended {
+		return nil, errEnded
 	}
 	w := newWorker(s, r)
 	s.workers[r.ID] = w
@@ -210,6 +218,7 @@ func (s *Supervisor) forget(id string) {
 	defer s.mu.Unlock()
 	delete(s.workers, id)
 	delete(s.secrets, id)
+	s.ended++
 }
 
 // Get returns a mission, as its worker has it when it is live.
@@ -256,18 +265,26 @@ func (s *Supervisor) List(before string, limit int) (out []Record, more bool, er
 
 // do runs fn on the goroutine of a live mission.
 func (s *Supervisor) do(ctx context.Context, id string, fn func(w *worker) error) error {
-	r, err := s.Get(id)
-	if err != nil {
-		return err
+	for {
+		s.mu.Lock()
+		ended := s.ended
+		s.mu.Unlock()
+		r, err := s.Get(id)
+		if err != nil {
+			return err
+		}
+		if r.Phase.Terminal() {
+			return wire.Errorf(wire.CodeConflict, "The mission has ended (%s); start a new one.", phaseWords(r))
+		}
+		w, err := s.worker(r, ended)
+		if errors.Is(err, errEnded) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		return w.do(ctx, fn)
 	}
-	if r.Phase.Terminal() {
-		return wire.Errorf(wire.CodeConflict, "The mission has ended (%s); start a new one.", phaseWords(r))
-	}
-	w, err := s.worker(r)
-	if err != nil {
-		return err
-	}
-	return w.do(ctx, fn)
 }
 
 func phaseWords(r Record) string {

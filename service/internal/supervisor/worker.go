@@ -2,8 +2,10 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,7 +41,11 @@ type worker struct {
 	watch    []*watcher // who waits for a condition
 	timer    *time.Timer
 	quiet    time.Duration // jittered, drawn anew for each wait
-	fault    error         // the journal failed; nothing is started any more
+	fault    error         // why nothing is started now; see fault.go
+	again    []func()      // what is done again once the journal can be written
+	told     uint64        // the last entry of the attempt's log that was announced
+	expired  bool          // what waited was expired; see expire
+	losing   bool          // the guard's connection ended; whether it lives is being found out
 	dirty    bool          // activity changed since the last announcement
 	flush    *time.Timer
 	messages map[string]string // texts of answers to questions, by approval
@@ -52,7 +58,7 @@ type watcher struct {
 }
 
 func newWorker(s *Supervisor, r Record) *worker {
-	w := &worker{s: s, rec: r, seen: r, cmds: make(chan func()), done: make(chan struct{}), timer: time.NewTimer(time.Hour), flush: time.NewTimer(time.Hour), quiet: mission.Jitter(mission.QuietInterval, rand.Float64()), messages: map[string]string{}}
+	w := &worker{s: s, rec: r, seen: r, told: r.Ingested, cmds: make(chan func()), done: make(chan struct{}), timer: time.NewTimer(time.Hour), flush: time.NewTimer(time.Hour), quiet: mission.Jitter(mission.QuietInterval, rand.Float64()), messages: map[string]string{}}
 	w.timer.Stop()
 	w.flush.Stop()
 	return w
@@ -75,12 +81,12 @@ func (w *worker) run() {
 		case <-w.s.ctx.Done():
 			return
 		case fn := <-w.cmds:
-			fn()
+			w.protect(fn)
 		case <-w.timer.C:
 		case <-w.flush.C:
 			w.show()
 		}
-		w.schedule()
+		w.protect(w.schedule)
 	}
 	w.s.forget(w.rec.ID)
 }
@@ -89,7 +95,11 @@ func (w *worker) run() {
 func (w *worker) do(ctx context.Context, fn func(w *worker) error) error {
 	result := make(chan error, 1)
 	select {
-	case w.cmds <- func() { result <- fn(w) }:
+	case w.cmds <- func() {
+		err := errors.New("the mission's goroutine failed; the log of the service tells more")
+		defer func() { result <- err }()
+		err = fn(w)
+	}:
 		return <-result
 	case <-w.done:
 		return w.gone()
@@ -115,11 +125,14 @@ func (w *worker) post(fn func()) bool {
 	}
 }
 
-// async runs call beside the goroutine and then done on it.
+// async runs call beside the goroutine and then done on it. Once the service
+// ends, a failure may only mean that; the next service looks for itself.
 func (w *worker) async(call func(ctx context.Context) error, done func(error)) {
 	w.s.wg.Go(func() {
 		err := call(w.s.ctx)
-		w.post(func() { done(err) })
+		if w.s.ctx.Err() == nil {
+			w.post(func() { done(err) })
+		}
 	})
 }
 
@@ -192,17 +205,6 @@ func (w *worker) commit(change func(r *Record), more ...func(tx *store.Tx) error
 	return nil
 }
 
-// must is commit where a failure leaves the mission unable to go on: nothing
-// more is started until the service was restarted on a sound journal.
-func (w *worker) must(change func(r *Record), more ...func(tx *store.Tx) error) bool {
-	err := w.commit(change, more...)
-	if err != nil {
-		w.fault = err
-		w.s.Log.Error("journal failed; the mission starts nothing any more", "mission", w.rec.ID, "err", err)
-	}
-	return err == nil
-}
-
 // step is commit for one event of the phase machine.
 func (w *worker) step(e mission.Event, change func(r *Record), more ...func(tx *store.Tx) error) error {
 	next, err := w.rec.Phase.On(e)
@@ -224,7 +226,7 @@ func (w *worker) step(e mission.Event, change func(r *Record), more ...func(tx *
 func (w *worker) show() {
 	w.dirty = false
 	w.flush.Stop()
-	w.rec.Guard = w.alive
+	w.rec.Guard, w.rec.Fault = w.alive, w.faultText()
 	w.mu.Lock()
 	w.seen = w.rec.clone()
 	w.mu.Unlock()
@@ -255,18 +257,33 @@ const reportGrace = 12 * time.Second
 
 // schedule asks the rules what to do next, when there is something to decide.
 func (w *worker) schedule() {
-	if w.fault != nil || w.calling || w.guard == nil || w.rec.Phase.Terminal() {
+	if w.fault != nil && !w.heal() || w.calling || w.rec.Phase.Terminal() {
 		return
 	}
 	now := w.s.Now()
+	if w.guard == nil {
+		w.expire(now)
+		return
+	}
 	switch w.rec.Phase {
 	case mission.Waiting:
+		if w.inFlight() {
+			// The guard has a turn that this phase forgot, as after a block or
+			// a quarantine: there can't be another beside it.
+			if err := w.step(mission.EvTurnStarted, nil); err != nil {
+				w.fail("a turn in flight could not be journaled", err, nil)
+			}
+			return
+		}
 	case mission.Paused, mission.Blocked, mission.Working:
+		if w.rec.Phase == mission.Blocked && w.rec.EndReason != "" {
+			return // it was being ended already, and a person has to look
+		}
 		// Only the deadline matters. The guard keeps it by itself, and a turn
 		// in flight gets the time to report its end.
 		overdue := w.rec.Phase != mission.Working || now.Wall.Sub(w.rec.Deadline.At) > reportGrace
 		if w.rec.Deadline.Passed(now) && overdue {
-			w.end(mission.EndDeadline)
+			_ = w.end(mission.EndDeadline)
 			return
 		}
 		w.timer.Reset(max(time.Second, min(5*time.Second, w.rec.Deadline.Remaining(now))))
@@ -279,7 +296,7 @@ func (w *worker) schedule() {
 	case mission.Run:
 		w.beginTurn()
 	case mission.Stop:
-		w.end(d.End)
+		_ = w.end(d.End) // a failure is a fault, which is shown
 	case mission.Block:
 		w.block(d.Code, d.Reason)
 	case mission.Wait:
@@ -349,16 +366,44 @@ func (w *worker) beginTurn() {
 	w.calling = true
 	g, resume := w.guard, w.rec.ProviderSession
 	w.async(func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, callLimit)
+		defer cancel()
 		err := g.Turn(ctx, wire.TurnParams{Turn: turn.ID, Number: turn.Number, Prompt: prompt, Steering: steering, Resume: resume})
 		fault.Point("service.turn-sent")
 		return err
 	}, func(err error) {
 		w.calling = false
-		if err != nil && w.rec.Phase == mission.Working && w.rec.turn().ID == turn.ID && w.rec.turn().Outcome == nil {
-			w.s.Log.Warn("the guard refused a turn", "mission", w.rec.ID, "turn", turn.ID, "err", err)
-			w.turnFinished(wire.TurnFinished{Turn: turn.ID, Outcome: string(mission.Failed), Stage: string(mission.StageExecution), Code: string(mission.LocalExecutionFailure), Retryable: true})
+		if err == nil {
+			if w.pausing {
+				w.interrupt()
+			}
+			return
+		}
+		w.s.Log.Warn("the guard did not take a turn", "mission", w.rec.ID, "turn", turn.ID, "err", err)
+		// Only a refusal says that nothing began. After anything else the
+		// guard's log, or its end, tells.
+		var refused *wire.Error
+		if errors.As(err, &refused) && w.rec.Phase == mission.Working && w.inFlight() && w.rec.turn().ID == turn.ID {
+			w.turnRefused(turn.ID)
 		}
 	})
+}
+
+// callLimit bounds a call that a guard answers at once.
+const callLimit = 30 * time.Second
+
+// turnRefused ends a turn that the guard would not begin.
+func (w *worker) turnRefused(turn string) {
+	t := wire.TurnFinished{Turn: turn, Outcome: string(mission.Failed), Stage: string(mission.StageExecution), Code: string(mission.LocalExecutionFailure), Retryable: true}
+	if err := w.turnFinished(t, 0); err != nil {
+		w.fail("the end of a turn could not be journaled", err, func() { w.turnRefused(turn) })
+	}
+}
+
+// inFlight says whether a turn was begun and its end is not known yet.
+func (w *worker) inFlight() bool {
+	t := w.rec.turn()
+	return t != nil && t.Outcome == nil
 }
 
 func continuation(r *Record) string {
@@ -382,23 +427,32 @@ func (w *worker) block(code mission.Code, why string) {
 		}
 	})
 	if err != nil {
-		w.fault = err
-		w.s.Log.Error("a mission could not be blocked", "mission", w.rec.ID, "why", why, "err", err)
+		w.fail("a mission could not be blocked ("+why+")", err, func() {
+			if _, err := w.rec.Phase.On(mission.EvBlock); err == nil {
+				w.block(code, why)
+			}
+		})
 	}
 }
 
 // end begins the ending of a live mission: what waits is closed, the guard
-// ends its tree, and the mission settles when that is done.
-func (w *worker) end(why mission.EndReason) {
-	if w.rec.Phase == mission.Stopping {
-		return
+// ends its tree, and the mission settles when that is done. If it can't be
+// journaled the guard ends its tree all the same, since nobody should have to
+// wait for room on a disk to stop a worker; the record follows later.
+func (w *worker) end(why mission.EndReason) error {
+	if w.rec.Phase == mission.Stopping || w.rec.Phase.Terminal() {
+		return nil
+	}
+	event := why.Event()
+	if w.rec.Phase == mission.Blocked && event == mission.EvDone {
+		event = mission.EvStop // the claim was stuck at the first end
 	}
 	state, via := approval.Withdrawn, "stop"
 	if why == mission.EndDeadline {
 		state, via = approval.Expired, "deadline"
 	}
 	var closed []approvals.Record
-	err := w.step(why.Event(), func(r *Record) {
+	err := w.step(event, func(r *Record) {
 		r.EndReason, r.NextTurn = why, time.Time{}
 		r.BlockedBy = ""
 		if why == mission.EndBudget {
@@ -410,33 +464,56 @@ func (w *worker) end(why mission.EndReason) {
 		}
 		return tx.Audit(store.AuditEntry{Kind: store.AuditMission, Mission: w.rec.ID, Text: "stopping: " + string(why)})
 	})
+	var refused *wire.Error
+	if errors.As(err, &refused) {
+		return err // the phase does not allow it
+	}
 	if err != nil {
-		w.fault = err
-		w.s.Log.Error("the end of a mission could not be journaled", "mission", w.rec.ID, "why", why, "err", err)
-		return
+		w.fail("the end of a mission could not be journaled", err, func() { _ = w.end(why) })
+		if w.guard != nil {
+			w.stopGuard(string(why))
+		}
+		return wire.Errorf(wire.CodeUnavailable, "The end could not be journaled: %v. The worker was told to end; the mission settles when the journal can be written again.", err)
 	}
 	fault.Point("service.end-journaled")
 	for _, a := range closed {
 		w.s.Announce.Approval(a)
 	}
 	w.stopGuard(string(why))
+	return nil
 }
 
+// stopLimit is how long a guard may take to end its tree, which takes it 12 s
+// at most, before a person is told that it doesn't answer.
+const stopLimit = 20 * time.Second
+
+// stopGuard brings a stopping mission to its end: through its guard, or, when
+// that is gone, by proof that it is.
 func (w *worker) stopGuard(reason string) {
-	if w.starting {
-		return // as soon as the guard is up, or failed to come up
-	}
-	if w.guard == nil {
+	switch {
+	case w.starting, w.losing:
+		return // what is under way settles the mission
+	case w.guard != nil:
+	case w.rec.Attempt == "" || w.alive == mission.GuardGone:
 		w.settle(nil)
+		return
+	default:
+		w.lookAgain()
 		return
 	}
 	g := w.guard
 	w.async(func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, stopLimit)
+		defer cancel()
 		_, err := g.Stop(ctx, wire.GuardStopParams{Reason: reason})
 		return err
 	}, func(err error) {
-		if err != nil {
-			w.s.Log.Warn("stopping a guard", "mission", w.rec.ID, "err", err)
+		if err == nil {
+			return // the end of its connection follows
+		}
+		w.s.Log.Warn("stopping a guard", "mission", w.rec.ID, "err", err)
+		if errors.Is(err, context.DeadlineExceeded) && w.guard == g && w.rec.Phase == mission.Stopping {
+			w.settle([]string{fmt.Sprintf("the guard, process %d, which does not answer", g.Record.PID)})
 		}
 	})
 }
@@ -445,10 +522,13 @@ func (w *worker) stopGuard(reason string) {
 // What the kernel refused to end keeps the claim, and a person has to look.
 func (w *worker) settle(left []string) {
 	if len(left) > 0 {
-		_ = w.step(mission.EvClaimStuck, func(r *Record) {
+		err := w.step(mission.EvClaimStuck, func(r *Record) {
 			r.Left = left
-			r.BlockedBy = fmt.Sprintf("%d processes could not be ended, so the checkout is kept: %s", len(left), left[0])
+			r.BlockedBy = "The checkout is kept, because these could not be ended: " + strings.Join(left, ", ") + ". Stop the mission again to look again."
 		})
+		if err != nil {
+			w.fail("what is left of a worker could not be journaled", err, func() { w.settle(left) })
+		}
 		return
 	}
 	fault.Point("service.tree-empty")
@@ -462,8 +542,11 @@ func (w *worker) settle(left []string) {
 		return tx.Audit(store.AuditEntry{Kind: store.AuditMission, Mission: w.rec.ID, Text: "ended: " + string(w.rec.EndReason)})
 	})
 	if err != nil {
-		w.fault = err
-		w.s.Log.Error("a mission could not settle", "mission", w.rec.ID, "err", err)
+		w.fail("a mission could not settle", err, func() {
+			if w.rec.Phase == mission.Stopping {
+				w.settle(nil)
+			}
+		})
 	}
 }
 
