@@ -10,7 +10,7 @@ CACHE    := .cache
 AGENTS   := $(CACHE)/agents
 
 
-.PHONY: help build run test test-unit test-e2e test-mutants test-fuzz bench deps deps-build deps-test agents lint cross icons clean
+.PHONY: help build run test test-unit test-e2e test-mutants test-crash test-fuzz bench deps deps-build deps-test agents lint cross icons clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -47,6 +47,9 @@ test-e2e: deps-test agents ## real binaries, real agents, a real desktop
 
 test-mutants: ## every safety rule has a patch that must turn its own test red
 	@./packaging/mutants.sh
+
+test-crash: deps-test ## crash the service and its guards at every fault point
+	REEVE_TEST_CRASH=all go test -count=1 -timeout 30m -v -run 'TestCrash$$' ./cmd/e2e
 
 FUZZTIME ?= 20s
 test-fuzz: ## every fuzz target for FUZZTIME each

@@ -17,9 +17,42 @@ var variables = []string{
 	"SYSTEMROOT", "COMSPEC", "PATHEXT", "TEMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA",
 }
 
-// Variables lists the environment variables that a mission takes along beside
-// those that its provider documents.
-func Variables() []string { return slices.Clone(variables) }
+// Variable is an environment variable that a provider documents. A secret one
+// stays in memory and is named, never shown, in the approval.
+type Variable struct {
+	Name   string
+	Secret bool
+}
+
+// documented are the variables of each provider. The base URL is not among
+// them: it is the mission's endpoint.
+var documented = map[string][]Variable{
+	"claude": {
+		{Name: "ANTHROPIC_API_KEY", Secret: true},
+		{Name: "ANTHROPIC_AUTH_TOKEN", Secret: true},
+		{Name: "CLAUDE_CODE_OAUTH_TOKEN", Secret: true},
+		{Name: "CLAUDE_CONFIG_DIR"},
+		{Name: "CLAUDE_CODE_MAX_RETRIES"},
+		{Name: "API_TIMEOUT_MS"},
+	},
+}
+
+// ProviderVariables lists what a provider gets beside the usual variables.
+func ProviderVariables(provider string) []Variable { return slices.Clone(documented[provider]) }
+
+// Variables lists what a client sends of its environment with a proposal, for
+// any provider. The service filters again by PassesVariable and by the
+// provider's own; of the base URL it makes the mission's endpoint.
+func Variables() []string {
+	names := append(slices.Clone(variables), "ANTHROPIC_BASE_URL")
+	for _, list := range documented {
+		for _, v := range list {
+			names = append(names, v.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
 
 // PassesVariable reports whether a provider gets name=value whatever it
 // documents. Empty values and malformed names are never passed.

@@ -34,7 +34,7 @@ func main() {
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
 		InTerminal:  func() bool { return term.IsTerminal(int(os.Stdin.Fd())) },
 		OutTerminal: func() bool { return term.IsTerminal(int(os.Stdout.Fd())) },
-		Version:     assets.Version, Exe: exe, Variables: variables(known),
+		Version:     assets.Version, Exe: exe,
 		Serve: func(ctx context.Context, o cli.ServeOptions) error {
 			err := service.Run(ctx, service.Options{
 				StateDir: o.StateDir, Socket: o.Socket, Version: assets.Version, Exe: exe, GuardEnv: guardEnv(),
@@ -62,16 +62,6 @@ func demoAgent(ctx context.Context) int {
 		return cli.ExitFailed
 	}
 	return cli.ExitOK
-}
-
-func variables(known []provider.Provider) []string {
-	var out []string
-	for _, p := range known {
-		for _, v := range p.Variables() {
-			out = append(out, v.Name)
-		}
-	}
-	return out
 }
 
 // guardEnv is all that a guard gets of the service's environment: what a

@@ -23,7 +23,7 @@ type Provider interface {
 	Capabilities() Capabilities
 	// Variables lists the environment variables that the program documents
 	// and a mission may pass on.
-	Variables() []Variable
+	Variables() []mission.Variable
 	// Probe looks for the program without running a model: env is the
 	// proposer's environment (PATH above all).
 	Probe(ctx context.Context, env []string) Probe
@@ -38,13 +38,6 @@ type Capabilities struct {
 	SteerNow  bool // an instruction can reach the running turn
 	Usage     bool // tokens are reported
 	UsageCost bool // cost is reported
-}
-
-// Variable is an environment variable a provider documents. A secret one stays
-// in memory and is named, never shown, in the approval.
-type Variable struct {
-	Name   string
-	Secret bool
 }
 
 // Probe is what was found on this machine. SignedIn is nil when it can't be

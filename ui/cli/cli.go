@@ -48,10 +48,6 @@ type Env struct {
 	Version     string
 	Exe         string           // this program, to start the service with
 	Now         func() time.Time // nil: the machine's clock
-	// Variables are those that providers document, beyond the usual ones; a
-	// proposed mission takes their values along.
-	Variables []string
-
 	// Serve runs the service until ctx ends.
 	Serve func(ctx context.Context, o ServeOptions) error
 	// Guard and DemoAgent are internal programs; they return exit codes.

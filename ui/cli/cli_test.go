@@ -319,7 +319,7 @@ I'll start with‹U+001B›[31m the lexer.
 	ask(9, wire.KindPermissionAsked, wire.Permission{Request: "q-2", Kind: "tool_call", Subject: run})
 	ask(10, wire.KindPermissionResolved, wire.PermissionResolved{Request: "q-2", Outcome: "denied", By: "reeve (pid 7)", Reason: "no"})
 	ask(11, wire.KindPermissionAsked, wire.Permission{Request: "q-01dddddd", Kind: "tool_call", Subject: run})
-	const asked = `      allowed by rule reads
+	const asked = `      allowed unasked (reads)
 ▲ wants to run go test
       denied by reeve (pid 7): “no”
 ▲ wants to run go test  reeve allow dddddd

@@ -337,7 +337,7 @@ func (w *world) run(args ...string) (code int, stdout, stderr string) {
 	}
 	env := Env{Args: args, Stdin: strings.NewReader(w.stdin), Stdout: &out, Stderr: &errs, Getenv: w.getenv,
 		InTerminal: func() bool { return w.terminal }, OutTerminal: func() bool { return w.terminal },
-		Version: "1.0.0", Exe: w.exe, Now: func() time.Time { return at(15, 5) }, Variables: []string{"CLAUDE_CONFIG_DIR"},
+		Version: "1.0.0", Exe: w.exe, Now: func() time.Time { return at(15, 5) },
 		Serve: func(_ context.Context, o ServeOptions) error {
 			_, err := io.WriteString(o.Log, "serving "+o.StateDir+" "+o.Socket+"\n")
 			return err

@@ -59,7 +59,9 @@ func (p *printer) resolved(d wire.PermissionResolved) {
 		p.asked = slices.Delete(p.asked, i, i+1)
 	}
 	text := oneLine(d.Outcome)
-	if d.By != "" {
+	if rule {
+		text = "allowed unasked (" + oneLine(strings.TrimPrefix(d.By, "rule ")) + ")"
+	} else if d.By != "" {
 		text += " by " + oneLine(d.By)
 	}
 	if d.Reason != "" {

@@ -15,16 +15,12 @@ import (
 	"github.com/reevehq/reeve/ui/model"
 )
 
-// environment is what a mission takes along of the proposer's environment. The
-// endpoint's variable comes along so that the approval can show where the agent
-// would send its work; the service never passes it on.
+// environment is what a mission takes along of the proposer's environment.
 func (a *app) environment() map[string]string {
 	env := map[string]string{}
-	for _, list := range [][]string{mission.Variables(), {"ANTHROPIC_BASE_URL"}, a.Variables} {
-		for _, name := range list {
-			if v := a.Getenv(name); v != "" {
-				env[name] = v
-			}
+	for _, name := range mission.Variables() {
+		if v := a.Getenv(name); v != "" {
+			env[name] = v
 		}
 	}
 	return env

@@ -56,6 +56,7 @@ const (
 	NoAction Action = ""
 	Review   Action = "review" // open the approval that waits
 	Resume   Action = "resume"
+	Recover  Action = "recover" // ask to continue what lost its worker
 )
 
 // Names of the groups, in their order.
@@ -232,11 +233,18 @@ func (s *State) row(m wire.Mission, pending []wire.Approval, now time.Time) Row 
 	switch {
 	case len(pending) > 0 && !mission.Phase(m.Phase).Terminal():
 		r.Action, r.Approval = Review, pending[0].ID
+	case recoverable(m):
+		r.Action = Recover
+	case m.Recovery == string(mission.RecoveryExpired) || m.Recovery == string(mission.OwnerUncertain):
 	case m.Phase == string(mission.Paused) || m.Phase == string(mission.Blocked):
 		r.Action = Resume
 	}
 	return r
 }
+
+// recoverable says that the worker is gone and a person may let the mission go
+// on.
+func recoverable(m wire.Mission) bool { return m.Recovery == string(mission.ApprovalRequired) }
 
 func provider(m wire.Mission) string {
 	if name := modelOf(m); name != "" {
@@ -266,6 +274,9 @@ func standing(m wire.Mission, pending int) (Shape, string) {
 	case mission.Paused:
 		return ShapePaused, "paused"
 	case mission.Blocked:
+		if recoverable(m) {
+			return ShapeNeeds, "can be recovered"
+		}
 		return ShapeNeeds, "blocked"
 	case mission.Stopping:
 		return ShapeStopped, "stopping"

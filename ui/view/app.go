@@ -255,5 +255,29 @@ func (d *desk) mutate(method, id string) {
 	})
 }
 
+// recover asks whether a mission whose worker is gone may go on; the answer is
+// an approval like any other.
+func (d *desk) recover(id string) {
+	m, ok := d.st.Mission(id)
+	if !ok {
+		return
+	}
+	p := wire.RecoverParams{
+		RequestKey: requestKey(), ID: id, Ref: m.RecoveryRef,
+		Provider: m.Provider, Model: m.RequestedModel, Folder: m.Folder, Scope: m.Scope,
+	}
+	task(d, func(ctx context.Context) (wire.MissionStartResult, error) {
+		var r wire.MissionStartResult
+		err := d.call(ctx, wire.MethodMissionRecover, p, &r)
+		return r, err
+	}, func(r wire.MissionStartResult, err error) {
+		if err != nil {
+			d.notifier.send(model.Note{Title: "“" + model.Clean(m.Title) + "” was not recovered", Body: sentence(err), Do: model.DoOpenMission, ID: id})
+			return
+		}
+		d.proposed(r)
+	})
+}
+
 // getenv is the program's own environment.
 var getenv = os.Getenv

@@ -10,19 +10,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-)
 
-// variables are what a mission takes along from the person's environment, those
-// that providers document at the end. The service decides: what is not on its
-// own list never reaches an agent.
-var variables = []string{
-	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR",
-	"LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME",
-	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
-	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO",
-	"SYSTEMROOT", "COMSPEC", "PATHEXT", "TEMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA",
-	"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_MAX_RETRIES", "API_TIMEOUT_MS",
-}
+	"github.com/reevehq/reeve/app/mission"
+)
 
 // shellLimit is how long the login shell may take to say its environment.
 const shellLimit = 5 * time.Second
@@ -39,7 +29,7 @@ func (d *desk) withEnv(then func()) {
 		return
 	}
 	task(d, func(ctx context.Context) (map[string]string, error) {
-		return pick(loginEnv(ctx), variables), nil
+		return pick(loginEnv(ctx), mission.Variables()), nil
 	}, func(env map[string]string, _ error) {
 		d.env = env
 		wait := d.envWait

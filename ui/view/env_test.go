@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/reevehq/reeve/app/mission"
 )
 
 // The login shell's profile counts, what it prints does not, and only listed
@@ -17,7 +19,7 @@ func TestLoginShell(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("SHELL", shell)
-	env := pick(loginEnv(context.Background()), variables)
+	env := pick(loginEnv(context.Background()), mission.Variables())
 	if !strings.HasSuffix(env["PATH"], ":/from/profile") || env["LANG"] != "C\nD=1" || env["SECRET"] != "" {
 		t.Errorf("%q", env)
 	}

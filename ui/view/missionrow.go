@@ -43,6 +43,8 @@ func (r *missionRow) do() {
 		r.d.review(r.shown.Approval)
 	case model.Resume:
 		r.d.act(model.DoResume, r.shown.ID)
+	case model.Recover:
+		r.d.recover(r.shown.ID)
 	}
 }
 
@@ -100,6 +102,8 @@ func (r *missionRow) draw() fyne.CanvasObject {
 		kind, label = kit.Primary, "Review"
 	case model.Resume:
 		label = "Resume"
+	case model.Recover:
+		label = "Recover"
 	}
 	if label != "" {
 		r.act.SetKind(kind)

@@ -240,6 +240,10 @@ func newMissionHead(w *missionWindow) *missionHead {
 func (h *missionHead) pauseOrResume() {
 	m, _ := h.w.d.st.Mission(h.w.id)
 	params := wire.MissionParams{RequestKey: requestKey(), ID: h.w.id}
+	if canRecover(m) {
+		h.w.d.recover(h.w.id)
+		return
+	}
 	if canResume(m.Phase) {
 		h.w.control("Resume", wire.MethodMissionResume, params)
 		return
@@ -275,7 +279,10 @@ func (h *missionHead) set(m wire.Mission, row model.Row) {
 		h.bar.Hide()
 	}
 	label, shape := "Pause", kit.ShapePaused
-	if canResume(m.Phase) {
+	switch {
+	case canRecover(m):
+		label, shape = "Recover", kit.ShapeRecover
+	case canResume(m.Phase):
 		label, shape = "Resume", kit.ShapeRight
 	}
 	if h.w.busy == "Pause" || h.w.busy == "Resume" {

@@ -4,6 +4,7 @@ import (
 	"fyne.io/fyne/v2"
 
 	"github.com/reevehq/reeve/app/mission"
+	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
@@ -38,6 +39,10 @@ func canResume(phase string) bool {
 	p := mission.Phase(phase)
 	return p == mission.Paused || p == mission.Blocked
 }
+
+// canRecover says that the worker is gone and a person may let the mission go
+// on.
+func canRecover(m wire.Mission) bool { return m.Recovery == string(mission.ApprovalRequired) }
 
 func canStop(phase string) bool {
 	p := mission.Phase(phase)

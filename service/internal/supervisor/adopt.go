@@ -337,9 +337,10 @@ func (w *worker) finished(left []string) {
 // mission that is to end.
 func (w *worker) lookAgain() {
 	w.losing = true
+	dir := w.s.attemptDir(w.rec.Attempt)
 	var left []string
 	w.async(func(ctx context.Context) error {
-		rec, err := guard.ReadRecord(w.s.attemptDir(w.rec.Attempt))
+		rec, err := guard.ReadRecord(dir)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:

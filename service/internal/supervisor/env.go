@@ -5,18 +5,17 @@ import (
 	"strings"
 
 	"github.com/reevehq/reeve/app/mission"
-	"github.com/reevehq/reeve/service/provider"
 )
 
 // environment splits the proposer's variables into what the provider gets and
 // may be journaled, and the provider's secrets, which may not. Everything that
 // neither the rules nor the provider name is dropped.
-func environment(from map[string]string, vars []provider.Variable) (plain []string, secrets map[string]string) {
+func environment(from map[string]string, vars []mission.Variable) (plain []string, secrets map[string]string) {
 	for name, value := range from {
 		if value == "" || strings.ContainsRune(value, 0) {
 			continue
 		}
-		i := slices.IndexFunc(vars, func(v provider.Variable) bool { return v.Name == name })
+		i := slices.IndexFunc(vars, func(v mission.Variable) bool { return v.Name == name })
 		switch {
 		case i >= 0 && vars[i].Secret:
 			if secrets == nil {

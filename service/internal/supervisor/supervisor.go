@@ -112,7 +112,7 @@ type Proposal struct {
 	Terms   mission.Terms
 	Program Program
 	Env     map[string]string
-	Vars    []provider.Variable
+	Vars    []mission.Variable
 	Notes   []string
 	GitExec []string
 }

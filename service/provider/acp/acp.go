@@ -29,7 +29,7 @@ type Agent struct {
 	Title     string
 	Path      string   // absolute, or a name that is looked up in PATH
 	Args      []string // make the program speak the protocol
-	Variables []provider.Variable
+	Variables []mission.Variable
 	NoAccount bool // it needs no sign-in
 }
 
@@ -57,7 +57,7 @@ func (p *Provider) Capabilities() provider.Capabilities {
 }
 
 // Variables implements provider.Provider.
-func (p *Provider) Variables() []provider.Variable { return slices.Clone(p.agent.Variables) }
+func (p *Provider) Variables() []mission.Variable { return slices.Clone(p.agent.Variables) }
 
 // Probe implements provider.Provider. It does not run the agent.
 func (p *Provider) Probe(ctx context.Context, env []string) provider.Probe {

@@ -44,18 +44,8 @@ func (*Claude) Capabilities() provider.Capabilities {
 	return provider.Capabilities{Resume: true, SteerNow: true, Usage: true, UsageCost: true}
 }
 
-// Variables implements provider.Provider. The base URL is not among them: it is
-// the mission's endpoint.
-func (*Claude) Variables() []provider.Variable {
-	return []provider.Variable{
-		{Name: keyVar, Secret: true},
-		{Name: "ANTHROPIC_AUTH_TOKEN", Secret: true},
-		{Name: "CLAUDE_CODE_OAUTH_TOKEN", Secret: true},
-		{Name: "CLAUDE_CONFIG_DIR"},
-		{Name: "CLAUDE_CODE_MAX_RETRIES"},
-		{Name: "API_TIMEOUT_MS"},
-	}
-}
+// Variables implements provider.Provider.
+func (*Claude) Variables() []mission.Variable { return mission.ProviderVariables(name) }
 
 // Open implements provider.Provider. The errors are *provider.OpenError.
 func (*Claude) Open(ctx context.Context, spec provider.Spec) (provider.Conn, error) {
