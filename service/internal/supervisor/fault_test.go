@@ -1,0 +1,102 @@
+//go:build linux || darwin
+
+package supervisor
+
+import (
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/reevehq/reeve/app/approval"
+	"github.com/reevehq/reeve/app/mission"
+	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/service/internal/proc"
+)
+
+// fullDisk lets every write of this process to a file fail, and returns what
+// makes room again. Guards that run already are not affected.
+func fullDisk(t *testing.T) (room func()) {
+	t.Helper()
+	signal.Ignore(syscall.SIGXFSZ)
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	full := limit
+	full.Cur = 0
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full); err != nil {
+		t.Fatal(err)
+	}
+	room = func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(room)
+	return room
+}
+
+// What a guard says while the disk is full is made up for: the request is
+// asked, the turn ends, and meanwhile the person sees what is wrong.
+func TestFullDiskLosesNoEntry(t *testing.T) {
+	h := newHouse(t)
+	r := h.begin("a", "demo:slow 30\ndemo:command true")
+	room := fullDisk(t)
+	shown := h.until(r.ID, "fault", func(r Record) bool { return r.Fault != "" })
+	if !strings.Contains(shown.Fault, "disk") || len(h.s.Faults()) != 1 {
+		t.Errorf("shown: %q, %q", shown.Fault, h.s.Faults())
+	}
+	room()
+	ask := h.waits(r.ID)
+	if _, err := h.answer(ask, approval.Answer{Allow: true}); err != nil {
+		t.Fatal(err)
+	}
+	r = h.phase(r.ID, mission.Completed)
+	if r.Fault != "" || len(h.s.Faults()) != 0 || r.ToolCalls != 1 || len(r.Turns) != 1 {
+		t.Errorf("fault %q, %q, %d tools, %d turns", r.Fault, h.s.Faults(), r.ToolCalls, len(r.Turns))
+	}
+}
+
+// With a full disk nothing is announced as done; a stop ends the worker all the
+// same, and is journaled later.
+func TestStopWithAFullDisk(t *testing.T) {
+	h := newHouse(t)
+	r := h.begin("a", "demo:command true\ndemo:slow 4000")
+	ask := h.waits(r.ID)
+	g := h.guardOf(r)
+	room := fullDisk(t)
+	if _, err := h.answer(ask, approval.Answer{Allow: true}); err == nil {
+		t.Error("an answer that could not be journaled counts")
+	}
+	if _, err := h.s.Steer(within(t), r.ID, "More."); err == nil {
+		t.Error("steering that could not be journaled counts")
+	}
+	_, err := h.s.Stop(within(t), r.ID)
+	if wire.CodeOf(err) != wire.CodeUnavailable || !strings.Contains(err.Error(), "told to end") {
+		t.Errorf("stop: %v", err)
+	}
+	if err := proc.ID(g.Process).Wait(within(t)); err != nil {
+		t.Fatalf("the worker was not ended: %v", err)
+	}
+	now, _ := h.s.Get(r.ID)
+	if now.Phase.Terminal() || now.Fault == "" || len(now.Steering) != 0 {
+		t.Errorf("%s, fault %q, %d steering", now.Phase, now.Fault, len(now.Steering))
+	}
+	h.mu.Lock()
+	state := h.asks[ask.ID].State
+	h.mu.Unlock()
+	if state != approval.Pending {
+		t.Errorf("the approval is announced as %s", state)
+	}
+	room()
+	r = h.phase(r.ID, mission.Stopped)
+	if r.EndReason != mission.EndPerson || h.owned(r.Terms.Folder) != "" {
+		t.Errorf("ended by %s; the checkout belongs to %q", r.EndReason, h.owned(r.Terms.Folder))
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if a := h.asks[ask.ID]; a.State != approval.Withdrawn {
+		t.Errorf("the approval is %s", a.State)
+	}
+}
