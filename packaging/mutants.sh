@@ -1,7 +1,7 @@
 #!/bin/sh
 # Every safety rule has a patch in testdata/mutants that breaks it. Each is
-# applied to a copy of the tracked files, and the test that it names must fail
-# there. A patch begins with these lines, then follows a diff:
+# applied to a copy of the index (what is committed or staged), and the test that
+# it names must fail there. A patch begins with these lines, then follows a diff:
 #   # test: <package> <regexp of go test -run>
 #   # why: <what would go wrong>
 # A mutant that doesn't compile is not caught; a test that fails without any
@@ -13,8 +13,7 @@ root=$PWD
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
-mkdir "$work/tree"
-git ls-files -z | tar --null -T - -cf - | tar -xf - -C "$work/tree"
+git checkout-index -a --prefix="$work/tree/"
 cd "$work/tree"
 export GIT_CEILING_DIRECTORIES="$work" # git apply works without a repository
 
