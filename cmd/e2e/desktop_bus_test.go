@@ -211,14 +211,18 @@ func (l look) labels() []string {
 // find looks for the first item whose label starts with part, in submenus by
 // more parts.
 func find(items []menuItem, parts ...string) (menuItem, bool) {
-	i := slices.IndexFunc(items, func(it menuItem) bool { return strings.HasPrefix(it.label, parts[0]) })
-	if i < 0 {
-		return menuItem{}, false
+	for _, it := range items {
+		if !strings.HasPrefix(it.label, parts[0]) {
+			continue
+		}
+		if len(parts) == 1 {
+			return it, true
+		}
+		if found, ok := find(it.items, parts[1:]...); ok {
+			return found, true
+		}
 	}
-	if len(parts) > 1 {
-		return find(items[i].items, parts[1:]...)
-	}
-	return items[i], true
+	return menuItem{}, false
 }
 
 // choose clicks an item of the menu, by its label.

@@ -53,6 +53,19 @@ func (s *screen) allowed(w window) {
 	w.click(at.X, at.Y)
 }
 
+// start proposes a mission from elsewhere and allows it in the dialog that this
+// opens.
+func (s *screen) start(v *view, p wire.MissionStartParams) wire.Mission {
+	s.t.Helper()
+	r := do[wire.MissionStartResult](v, wire.MethodMissionStart, p)
+	s.allowed(s.window("Start this mission?"))
+	v.wait("the start", func() bool { return v.approvals[r.Approval.ID].State == "allowed" })
+	s.gone("Start this mission?")
+	m := do[wire.MissionResult](v, wire.MethodMissionGet, wire.IDParams{ID: r.Mission.ID}).Mission
+	v.f.Watch(wire.TopicSession + m.Session)
+	return m
+}
+
 // answered checks who gave an answer: this desktop program.
 func (s *screen) answered(v *view, id string, p *program) {
 	s.t.Helper()
@@ -105,7 +118,7 @@ func TestDesktopDismissal(t *testing.T) {
 	p := s.reeve("-hidden")
 	h.registered()
 	h.says("Reeve: No mission is running")
-	mi := v.begin(m.demoTerms(m.repo("repo"), "demo:command touch made.txt"))
+	mi := s.start(v, m.demoTerms(m.repo("repo"), "demo:command touch made.txt"))
 	ask, _ := v.asked(mi.ID, "touch made.txt")
 	const title = "Allow this command?"
 

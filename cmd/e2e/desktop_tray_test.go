@@ -20,14 +20,16 @@ func TestDesktopTray(t *testing.T) {
 	p := s.reeve("-hidden")
 	h.registered()
 	icons := map[string]string{}
-	icons["no service"] = h.wait("words", func(l look) bool { return strings.HasPrefix(l.tooltip, "Reeve: ") && !strings.Contains(l.tooltip, "onnecting") }).icon
+	icons["no service"] = h.wait("words", func(l look) bool {
+		return strings.HasPrefix(l.tooltip, "Reeve: ") && !strings.Contains(l.tooltip, "onnecting")
+	}).icon
 	m.start()
 	v := m.watch()
 	icons["idle"] = h.says("Reeve: No mission is running").icon
 
-	slow := v.begin(m.demoTerms(m.repo("slow"), "demo:slow 100000"))
+	slow := s.start(v, m.demoTerms(m.repo("slow"), "demo:slow 100000"))
 	icons["working"] = h.says("Reeve: 1 mission under way").icon
-	asking := v.begin(m.demoTerms(m.repo("asking"), "demo:command touch made.txt"))
+	asking := s.start(v, m.demoTerms(m.repo("asking"), "demo:command touch made.txt"))
 	ask, _ := v.asked(asking.ID, "touch made.txt")
 	l := h.says("Reeve: 1 approval waits for you")
 	icons["needs you"] = l.icon
@@ -111,7 +113,7 @@ func TestDesktopNotifications(t *testing.T) {
 	s.reeve("-hidden")
 	h.registered()
 	h.says("Reeve: No mission is running")
-	mi := v.begin(m.demoTerms(m.repo("repo"), "demo:command touch <b>made.txt"))
+	mi := s.start(v, m.demoTerms(m.repo("repo"), "demo:command touch <b>made.txt"))
 	ask, _ := v.asked(mi.ID, "made.txt")
 
 	asks := n.one("Demo agent asks")
@@ -193,7 +195,9 @@ func (s *screen) panel() {
 	s.owned("org.xfce.Xfconf")
 	s.spawn(nil, "xfce4-panel", "--disable-wm-check")
 	s.owned(watcherName)
-	s.spawn(nil, "dunst", "-config", "/dev/null")
+	conf := filepath.Join(s.dir, "dunstrc")
+	s.write(conf, "[global]\n")
+	s.spawn(nil, "dunst", "-config", conf)
 	s.owned(notesName)
 }
 
@@ -246,7 +250,7 @@ func TestDesktopInARealPanel(t *testing.T) {
 	v := m.watch()
 	s := newScreen(m)
 	s.panel()
-	tray := image.Rect(1000, 770, 1280, 800)
+	tray := image.Rect(0, 770, 1280, 800)
 	before := s.shot("before")
 	s.reeve("-hidden")
 	var icon image.Rectangle
@@ -255,21 +259,38 @@ func TestDesktopInARealPanel(t *testing.T) {
 		return icon.Dx() >= 8 && icon.Dy() >= 12
 	})
 	idle := s.shot("idle")
-	mi := v.begin(m.demoTerms(m.repo("slow"), "demo:slow 100000"))
+	mi := s.start(v, m.demoTerms(m.repo("slow"), "demo:slow 100000"))
 	s.until("another icon", func() bool { return !changed(idle, s.screenImage(), tray).Empty() })
-	asking := v.begin(m.demoTerms(m.repo("asking"), "demo:command touch made.txt"))
+	asking := s.start(v, m.demoTerms(m.repo("asking"), "demo:command touch made.txt"))
 	ask, _ := v.asked(asking.ID, "touch made.txt")
 	dialog := s.window("Allow this command?")
 	dialog.close()
 	s.gone("Allow this command?")
+
+	// The real notification: a middle click is what dunst does its action by.
+	corner := image.Rect(640, 0, 1280, 300)
+	var popup image.Rectangle
+	s.until("the notification", func() bool {
+		popup = changed(before, s.screenImage(), corner)
+		return popup.Dx() > 100 && popup.Dy() > 20
+	})
 	s.shot("notification")
+	mid := popup.Min.Add(popup.Size().Div(2))
+	s.xdo("mousemove", fmt.Sprint(mid.X), fmt.Sprint(mid.Y), "click", "2")
+	dialog = s.window("Allow this command?")
+	s.armed(dialog)
+	if got := v.state(ask.ID); got != "pending" {
+		t.Errorf("the notification made it %s", got)
+	}
+	dialog.close()
+	s.gone("Allow this command?")
 
 	// The menu, by a real click on the icon.
 	quiet := s.shot("quiet")
-	mid := icon.Min.Add(icon.Size().Div(2))
+	mid = icon.Min.Add(icon.Size().Div(2))
 	s.xdo("mousemove", fmt.Sprint(mid.X), fmt.Sprint(mid.Y), "click", "1")
 	s.until("the menu", func() bool {
-		r := changed(quiet, s.screenImage(), image.Rect(640, 300, 1280, 768))
+		r := changed(quiet, s.screenImage(), image.Rect(0, 300, 1280, 768))
 		return r.Dx() > 150 && r.Dy() > 150
 	})
 	s.shot("menu")
