@@ -21,17 +21,16 @@ import (
 // ErrGone says that the guard of an attempt has ended.
 var ErrGone = errors.New("the guard has ended")
 
-// errBehind ends a connection whose entries nobody takes; the log has them.
-var errBehind = errors.New("the entries of the guard were not read in time; read its log and claim again")
-
-// Limits of the entries that a Client holds for a slow reader.
+// Limits of the entries that a Client holds for a slow reader. Beyond them it
+// reads nothing more from the guard, whose log has what comes meanwhile.
 const (
 	maxBehind      = 50_000
 	maxBehindBytes = 32 << 20
 )
 
 // Client is the service's connection to one guard. Its methods may be called
-// from any goroutine, also from the one that reads Entries.
+// from any goroutine. The one that reads Entries should go on reading while it
+// waits for a method: answers come behind entries that nobody takes.
 type Client struct {
 	// Record is the guard's own, checked against the running process.
 	Record wire.GuardRecord
@@ -48,6 +47,7 @@ type Client struct {
 	queue      []wire.Entry
 	queued     int // bytes
 	wake       chan struct{}
+	taken      chan struct{} // the queue was taken; capacity 1
 	err        error // why the connection ended; nil while it lives
 	closed     bool
 }
@@ -107,7 +107,7 @@ func connect(ctx context.Context, dir string) (*Client, error) {
 	c := &Client{
 		Record: rec, conn: conn,
 		out: make(chan wire.Entry), quit: make(chan struct{}),
-		calls: make(map[string]chan wire.Response), wake: make(chan struct{}, 1),
+		calls: make(map[string]chan wire.Response), wake: make(chan struct{}, 1), taken: make(chan struct{}, 1),
 	}
 	c.wg.Add(2)
 	go c.read()
@@ -332,16 +332,25 @@ func (c *Client) take(line []byte) error {
 	if err := json.Unmarshal(m.Data, &e); err != nil {
 		return fmt.Errorf("read an entry from the guard: %w", err)
 	}
+	for c.full() {
+		select {
+		case <-c.taken:
+		case <-c.quit:
+			return net.ErrClosed
+		}
+	}
 	c.mu.Lock()
 	c.queue = append(c.queue, e)
 	c.queued += len(e.Data)
-	behind := len(c.queue) > maxBehind || c.queued > maxBehindBytes
 	c.mu.Unlock()
 	c.poke()
-	if behind {
-		return errBehind
-	}
 	return nil
+}
+
+func (c *Client) full() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.queue) >= maxBehind || c.queued >= maxBehindBytes
 }
 
 func (c *Client) poke() {
@@ -360,6 +369,10 @@ func (c *Client) deliver() {
 		batch, ended := c.queue, c.err != nil
 		c.queue, c.queued = nil, 0
 		c.mu.Unlock()
+		select {
+		case c.taken <- struct{}{}:
+		default:
+		}
 		for _, e := range batch {
 			select {
 			case c.out <- e:

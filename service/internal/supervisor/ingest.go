@@ -373,7 +373,7 @@ func (w *worker) lost(g *guard.Client) {
 			w.quarantine(fmt.Errorf("the connection broke (%w); restart the service to claim it again", errors.Join(g.Err(), err)), g.Record)
 			return
 		}
-		w.settleLost(left)
+		w.finished(left)
 	})
 }
 
