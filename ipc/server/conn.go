@@ -67,15 +67,16 @@ func newConn(s *Server, nc net.Conn) *conn {
 // run serves the connection and returns when nothing of it is left.
 func (c *conn) run() {
 	defer c.cancel()
-	peer, refused := c.s.admit(c.nc)
-	if peer.Pidfd != nil {
-		defer func() { _ = peer.Pidfd.Close() }()
+	leave, refused := c.judge()
+	<-c.s.judging
+	if c.peer.Pidfd != nil {
+		defer func() { _ = c.peer.Pidfd.Close() }()
 	}
 	if refused != nil {
 		reject(c.nc, refused)
 		return
 	}
-	c.peer, c.actor = peer, c.s.b.Actor(peer)
+	defer leave()
 
 	go c.write()
 	if c.read() {
@@ -87,6 +88,16 @@ func (c *conn) run() {
 	<-c.stopped
 	c.reqs.Wait()
 	c.drop(func(*sub) bool { return true })
+}
+
+// judge finds out whose connection this is, and gives it a place.
+func (c *conn) judge() (leave func(), refused *wire.Error) {
+	c.peer, refused = c.s.admit(c.nc)
+	if refused != nil {
+		return nil, refused
+	}
+	c.actor = c.s.b.Actor(c.peer)
+	return c.s.place(c.actor.Worker)
 }
 
 // read decodes and dispatches until the connection ends. It says whether the

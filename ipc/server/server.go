@@ -25,10 +25,16 @@ const (
 	flushGrace = 500 * time.Millisecond
 )
 
+// maxJudging is how many connections are judged at once. More wait in the
+// system's queue, in their order.
+const maxJudging = 8
+
 // Options of a server; the zero value is good.
 type Options struct {
 	Logger *slog.Logger // default: slog.Default()
-	// MaxClients is how many connections there may be at once; 0 is 64.
+	// MaxClients is how many connections of persons there may be at once, and
+	// how many of workers beside them, so that a worker takes no person's
+	// place; 0 is 64.
 	MaxClients int
 }
 
@@ -51,7 +57,10 @@ type Server struct {
 	closeOnce sync.Once
 	closed    chan struct{}
 
+	judging chan struct{} // a place for each connection of which nobody knows yet whose it is
+
 	mu      sync.Mutex
+	places  map[bool]int // taken, by whether a worker has them
 	closing bool
 	conns   map[*conn]struct{}
 	beat    heartbeat
@@ -67,7 +76,7 @@ func New(l net.Listener, b Backend, hub *Hub, o Options) *Server {
 		o.MaxClients = 64
 	}
 	s := &Server{l: l, b: b, hub: hub, log: o.Logger, max: o.MaxClients, keys: newKeys(),
-		closed: make(chan struct{}), conns: map[*conn]struct{}{}}
+		closed: make(chan struct{}), judging: make(chan struct{}, maxJudging), places: map[bool]int{}, conns: map[*conn]struct{}{}}
 	s.beat.every = HeartbeatInterval
 	s.readCtx, s.stopReads = context.WithCancel(context.Background())
 	s.mutateCtx, s.stopMutations = context.WithCancel(context.Background())
@@ -104,26 +113,45 @@ func (s *Server) Serve(ctx context.Context) error {
 
 // add admits a connection and starts its goroutine.
 func (s *Server) add(nc net.Conn) {
+	select {
+	case s.judging <- struct{}{}:
+	case <-s.readCtx.Done():
+		_ = nc.Close()
+		return
+	}
 	c := newConn(s, nc)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.closing:
+	if s.closing {
+		<-s.judging
 		_ = nc.Close()
-	case len(s.conns) >= s.max:
-		reject(nc, wire.Errorf(wire.CodeLimitExceeded,
-			"The service already has %d clients. Close one and try again.", s.max))
-	default:
-		s.conns[c] = struct{}{}
-		s.wg.Add(1)
-		go func() {
-			defer s.wg.Done()
-			c.run()
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			delete(s.conns, c)
-		}()
+		return
 	}
+	s.conns[c] = struct{}{}
+	s.wg.Add(1)
+	go func() {
+		defer s.wg.Done()
+		c.run()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.conns, c)
+	}()
+}
+
+// place gives a connection that was judged one of the places of its kind, or
+// says why there is none. leave gives it back.
+func (s *Server) place(worker bool) (leave func(), full *wire.Error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.places[worker] >= s.max {
+		return nil, wire.Errorf(wire.CodeLimitExceeded, "The service already has %d clients. Close one and try again.", s.max)
+	}
+	s.places[worker]++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.places[worker]--
+	}, nil
 }
 
 // reject ends a connection with one line that says why.

@@ -463,3 +463,27 @@ func TestListsAndPagesFitALine(t *testing.T) {
 		}
 	}
 }
+
+// A worker that takes every place there is takes none of a person's.
+func TestWorkersTakeNoPlaceOfPersons(t *testing.T) {
+	f := newFake()
+	f.actor = Actor{Worker: true, Mission: "m1", Why: "descends from a guard"}
+	const places = 3
+	_, path := serve(t, f, func(s *Server) { s.max = places })
+	for range places {
+		if l := dial(t, path).call(wire.MethodNegotiate, nil); !l.OK {
+			t.Fatalf("%+v", l.Response)
+		}
+	}
+	if l := dial(t, path).get(); l.Code != wire.CodeLimitExceeded {
+		t.Errorf("one worker more: %+v", l.Response)
+	}
+	f.mu.Lock()
+	f.actor = Actor{}
+	f.mu.Unlock()
+	for range places {
+		if l := dial(t, path).call(wire.MethodMissionStop, json.RawMessage(`{"id":"m1"}`)); !l.OK {
+			t.Fatalf("a person: %+v", l.Response)
+		}
+	}
+}
