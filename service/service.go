@@ -144,10 +144,6 @@ func Run(ctx context.Context, o Options) error {
 	for _, n := range notes {
 		s.log.Info(n)
 	}
-	if err := s.audit(ctx, fmt.Sprintf("generation %d of %s began", generation, o.Version)); err != nil {
-		return err
-	}
-
 	l, err := sock.Listen(o.Socket)
 	if errors.Is(err, sock.ErrInUse) {
 		return s.whoRuns(ctx)

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,6 +83,7 @@ const lockTimeout = 500 * time.Millisecond
 type DB struct {
 	path string
 	now  func() time.Time
+	app  string // version of this program
 	bolt *bbolt.DB
 	file *os.File    // bbolt's own descriptor, for reading only
 	info os.FileInfo // identity of the opened file
@@ -131,7 +133,7 @@ func Open(path string, o Options) (*DB, error) {
 		return nil, err
 	}
 	db := &DB{
-		path: path, now: o.Now, bolt: b, file: f,
+		path: path, now: o.Now, app: o.AppVersion, bolt: b, file: f,
 		fenced: make(chan struct{}),
 		wake:   make(chan struct{}, 1), done: make(chan struct{}),
 	}
@@ -251,8 +253,9 @@ func (db *DB) Fenced() <-chan struct{} { return db.fenced }
 // maxGeneration keeps generations exact in JSON readers that use doubles.
 const maxGeneration = 1<<53 - 1
 
-// BeginGeneration journals the next generation and returns it once it is
-// durable. The service calls it once, before it binds its socket.
+// BeginGeneration journals the next generation, in the audit log as well, and
+// returns it once it is durable. The service calls it once, before it binds its
+// socket.
 func (db *DB) BeginGeneration(ctx context.Context) (uint64, error) {
 	var next uint64
 	err := db.Update(ctx, func(tx *Tx) error {
@@ -264,7 +267,7 @@ func (db *DB) BeginGeneration(ctx context.Context) (uint64, error) {
 			return err
 		}
 		tx.generation = next
-		return nil
+		return tx.Audit(AuditEntry{Kind: AuditService, Text: strings.TrimSpace(fmt.Sprintf("generation %d began %s", next, db.app))})
 	})
 	if err != nil {
 		return 0, err
