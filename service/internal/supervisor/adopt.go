@@ -130,6 +130,9 @@ func (w *worker) adopt(ctx context.Context) string {
 	w.guard, w.alive = g, mission.GuardAnswers
 	w.follow(g)
 	w.catchUp(res)
+	if w.damaged > 0 {
+		return fmt.Sprintf("its guard was adopted; nothing was interrupted, but %d entries of its log are damaged.", w.damaged)
+	}
 	return "its guard was adopted; nothing was interrupted."
 }
 
@@ -165,6 +168,7 @@ func (w *worker) replay(ctx context.Context, upTo uint64) error {
 		w.ingest(wire.Entry{Log: attempt, Seq: r.Seq, At: r.Time.UTC(), Kind: r.Kind, Data: r.Data})
 		return w.fault == nil
 	})
+	w.damaged += missing
 	if missing > 0 {
 		w.s.Log.Error("a guard's log is damaged; entries of it are lost", "mission", w.rec.ID, "attempt", attempt, "entries", missing)
 	}
@@ -176,8 +180,16 @@ func (w *worker) replay(ctx context.Context, upTo uint64) error {
 func (w *worker) catchUp(res wire.ClaimResult) {
 	w.takeUp(res)
 	var unheard, orphans []approvals.Record
+	var unknown []string
 	err := w.s.DB.Update(context.WithoutCancel(w.s.ctx), func(tx *store.Tx) error {
-		unheard, orphans = nil, nil
+		unheard, orphans, unknown = nil, nil, nil
+		for _, id := range res.Pending {
+			if _, ok, err := approvals.Get(tx, id); err != nil {
+				return err
+			} else if !ok {
+				unknown = append(unknown, id)
+			}
+		}
 		recent, err := approvals.Recent(tx, w.rec.ID, approvals.MaxPending)
 		if err != nil {
 			return err
@@ -207,6 +219,9 @@ func (w *worker) catchUp(res wire.ClaimResult) {
 	for _, a := range unheard {
 		w.deliver(a)
 	}
+	if len(unknown) > 0 {
+		w.cutShort("A request of the agent was lost with a damaged part of the worker's log, so nobody can answer it.")
+	}
 	switch w.rec.Phase {
 	case mission.Starting:
 		w.handOver(res.Phase == "new")
@@ -228,7 +243,14 @@ func (w *worker) takeUp(res wire.ClaimResult) {
 		if then == mission.Starting {
 			event = mission.EvRecover
 		}
-		err = w.step(event, func(r *Record) { r.BlockedBy, r.Held = "", "" })
+		took := func(r *Record) { r.BlockedBy, r.Held = "", "" }
+		if then == mission.Blocked { // before that, by something else
+			err = w.commit(func(r *Record) {
+				r.BlockedBy, r.Held = "The guard of this mission answers again. Look at the checkout, then resume or stop the mission.", ""
+			})
+		} else {
+			err = w.step(event, took)
+		}
 		if err == nil && then == mission.Paused {
 			err = w.step(mission.EvPause, nil)
 		}
@@ -293,7 +315,12 @@ func (w *worker) hold(why string) {
 	case mission.Stopping:
 		w.settle([]string{"the guard, which can't be talked to"})
 	case mission.Blocked:
-		err = w.commit(func(r *Record) { r.BlockedBy = why })
+		err = w.commit(func(r *Record) {
+			r.BlockedBy = why
+			if r.Held == "" {
+				r.Held = mission.Blocked
+			}
+		})
 	default:
 		err = w.step(mission.EvBlock, func(r *Record) { r.BlockedBy, r.NextTurn, r.Held = why, time.Time{}, held })
 	}

@@ -3,7 +3,9 @@
 package supervisor
 
 import (
+	"bytes"
 	"context"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -224,4 +226,52 @@ func (h *house) renew() {
 	clear(h.records)
 	h.mu.Unlock()
 	h.open()
+}
+
+// A request that was lost with a damaged part of the log leaves no agent
+// waiting: the turn is ended, and the person sees why.
+func TestLostRequestIsShown(t *testing.T) {
+	h := newHouse(t)
+	r := h.begin("a", "demo:slow 20\ndemo:command true")
+	h.until(r.ID, "session", func(r Record) bool { return r.ProviderSession != "" })
+	h.s.Close() // so that the request is in the log alone
+	path := h.s.LogPath(r.Attempt)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	var log []byte
+	at := -1
+	for ctx := within(t); at < 0; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatal("nothing was asked")
+		}
+		var err error
+		if log, err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+		at = bytes.Index(log, []byte(wire.KindPermissionAsked+"{"))
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte("!"), int64(at+len(wire.KindPermissionAsked)+5)); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	h.allow.Store(true)
+	h.reopen()
+	r = h.until(r.ID, "block", func(r Record) bool {
+		return r.Phase == mission.Blocked && len(r.Turns) > 0 && r.Turns[0].Outcome != nil
+	})
+	if !strings.Contains(r.BlockedBy, "lost") || r.Turns[0].Outcome.Outcome != mission.Interrupted {
+		t.Errorf("%q, the turn %s", r.BlockedBy, r.Turns[0].Outcome.Outcome)
+	}
+	if _, err := h.s.Resume(within(t), r.ID); err != nil {
+		t.Fatal(err)
+	}
+	h.phase(r.ID, mission.Completed)
 }

@@ -104,7 +104,16 @@ func (w *worker) unreadable(e wire.Entry, why error) {
 	w.s.Log.Error("an entry of a guard is passed over", "mission", w.rec.ID, "seq", e.Seq, "kind", e.Kind, "err", why)
 	w.rec.Ingested = e.Seq
 	if _, err := w.rec.Phase.On(mission.EvBlock); err == nil {
-		w.block(mission.PrivateStateFailure, fmt.Sprintf("Entry %d of the worker's log (%s) can't be read. If the agent waits for something, it waits in vain: pause or stop the mission.", e.Seq, e.Kind))
+		w.cutShort(fmt.Sprintf("Entry %d of the worker's log (%s) can't be read.", e.Seq, e.Kind))
+	}
+}
+
+// cutShort blocks a mission whose agent may wait for what nobody knows of, and
+// ends the turn in which it does.
+func (w *worker) cutShort(why string) {
+	w.block(mission.PrivateStateFailure, why+" The turn was interrupted; look at the checkout, then resume or stop the mission.")
+	if w.inFlight() {
+		w.interrupt()
 	}
 }
 

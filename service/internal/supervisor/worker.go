@@ -45,6 +45,7 @@ type worker struct {
 	again    []func()      // what is done again once the journal can be written
 	told     uint64        // the last entry of the attempt's log that was announced
 	expired  bool          // what waited was expired; see expire
+	damaged  uint64        // entries of the log that could not be read
 	losing   bool          // the guard's connection ended; whether it lives is being found out
 	dirty    bool          // activity changed since the last announcement
 	flush    *time.Timer
