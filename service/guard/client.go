@@ -48,7 +48,7 @@ type Client struct {
 	queued     int // bytes
 	wake       chan struct{}
 	taken      chan struct{} // the queue was taken; capacity 1
-	err        error // why the connection ended; nil while it lives
+	err        error         // why the connection ended; nil while it lives
 	closed     bool
 }
 

@@ -137,6 +137,9 @@ func (g *guard) textLocked(kind, s string) {
 	if g.text.kind != kind {
 		g.flushTextLocked()
 	}
+	if g.ending == causeFull {
+		return
+	}
 	g.text.kind = kind
 	g.text.b = append(g.text.b, s...)
 	if len(g.text.b) >= textSoon {

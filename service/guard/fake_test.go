@@ -48,7 +48,7 @@ func (f fake) Title() string { return f.name }
 func (f fake) Capabilities() provider.Capabilities {
 	return provider.Capabilities{Resume: f.resume}
 }
-func (f fake) Variables() []mission.Variable                 { return nil }
+func (f fake) Variables() []mission.Variable                  { return nil }
 func (f fake) Probe(context.Context, []string) provider.Probe { return provider.Probe{} }
 func (f fake) Open(_ context.Context, s provider.Spec) (provider.Conn, error) {
 	if s.Model == "signed-out" {

@@ -29,6 +29,7 @@ const (
 	causeDeadline  cause = "deadline"
 	causeKeeper    cause = "keeper" // the keeper is gone: nothing may be left to chance
 	causeLog       cause = "log"    // what happens can't be recorded any more
+	causeFull      cause = "full"   // the log is as long as a log may be
 )
 
 // Reasons of a session's end that the guard gives by itself.
@@ -39,7 +40,12 @@ const (
 	reasonNoStart    = "no_start"              // no guard.start came in time
 	reasonNoOwner    = "no_owner"              // no service came in time
 	reasonLog        = "private_state_failure" // the log can't be written
+	reasonFull       = ReasonFull
 )
+
+// ReasonFull is the reason of a session's end when its log has grown to its
+// limit: whatever prints that much fills the disk.
+const ReasonFull = "limit_exceeded"
 
 // Phases of a guard, for ClaimResult.
 const (
@@ -73,6 +79,7 @@ type guard struct {
 	mu          sync.Mutex // guards what follows; see the package comment
 	log         *runlog.Writer
 	logErr      error // the first failure to write the log
+	logged      int64 // bytes of data in it
 	seq         uint64
 	text        text
 	fence       wire.Fence
@@ -146,6 +153,12 @@ func (g *guard) writeLocked(kind string, v any) error {
 		return err
 	}
 	g.seq = seq
+	if g.logged += int64(len(data)); g.logged > g.o.MaxLog && g.ending == "" {
+		defer func() {
+			g.askToEndLocked(causeFull, reasonFull)
+			g.noticeLocked("error", "The transcript has reached its limit, so the worker is ended.")
+		}()
+	}
 	if g.owner != nil {
 		g.owner.sendEvent(wire.Entry{Log: g.logID, Seq: seq, At: at.Round(0).UTC(), Kind: kind, Data: data})
 	}
@@ -311,7 +324,7 @@ func stopPlan(c cause) proc.StopPlan {
 	switch c {
 	case causeDeadline, causeSignal:
 		return proc.StopPlan{Term: 2 * time.Second, Kill: 5 * time.Second}
-	case causeKeeper, causeLog, causeInterrupt:
+	case causeKeeper, causeLog, causeFull, causeInterrupt:
 		return proc.StopPlan{}
 	}
 	return proc.DefaultStop

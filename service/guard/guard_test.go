@@ -518,3 +518,23 @@ func mkfifo(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 }
+
+// Whatever prints without end is ended before it fills the disk.
+func TestTranscriptLimit(t *testing.T) {
+	w, c := started(t, "fake", "TEST_MAXLOG=1ms") // a million bytes
+	w.turn(c, "yes")
+	fin := finished(t, c)
+	end := data[wire.SessionEnded](t, next(t, c, wire.KindSessionEnded))
+	if end.Reason != guard.ReasonFull || fin.Outcome == "succeeded" {
+		t.Errorf("the turn %s, the end %s", fin.Outcome, end.Reason)
+	}
+	info, err := os.Stat(filepath.Join(w.dir, "log"))
+	if err != nil || info.Size() > 4<<20 {
+		t.Errorf("the log has %d bytes, %v", info.Size(), err)
+	}
+	select {
+	case <-w.proc.Done():
+	case <-within(t).Done():
+		t.Error("the guard goes on")
+	}
+}

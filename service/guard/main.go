@@ -67,6 +67,9 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = machineNow
 	}
+	if o.MaxLog <= 0 {
+		o.MaxLog = 1 << 30
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}

@@ -38,6 +38,7 @@ func TestMain(m *testing.M) {
 			StartWithin: duration("TEST_START"),
 			Adopt:       duration("TEST_ADOPT"),
 			Check:       20 * time.Millisecond,
+			MaxLog:      int64(duration("TEST_MAXLOG")),
 		}))
 	}
 	if len(os.Args) == 2 && os.Args[1] == "demo-agent" {

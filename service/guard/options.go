@@ -27,6 +27,9 @@ type Options struct {
 	// Adopt is how long a guard lives without an owner (5 min), unless a turn
 	// is in flight.
 	Adopt time.Duration
+	// MaxLog is how many bytes of entries a session log takes before the
+	// worker is ended (1 GiB).
+	MaxLog int64
 	// Check is how often the deadline is compared with the clocks (5 s).
 	Check time.Duration
 }

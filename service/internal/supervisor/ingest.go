@@ -420,6 +420,9 @@ func (w *worker) settleLost(left []string) {
 	}
 	// Nobody asked for this. The mission keeps its claim and needs a person.
 	why := "The guard of this mission ended unexpectedly. Its processes are gone; the last turn may have done work that it could not report. Look at the checkout, then recover or stop the mission."
+	if w.ended != nil && w.ended.Reason == guard.ReasonFull {
+		why = "The transcript of this mission reached its limit of 1 GiB, so its worker was ended. See what filled it, then recover or stop the mission."
+	}
 	if len(left) > 0 {
 		why = "The guard of this mission ended unexpectedly, and these are left: " + strings.Join(left, ", ") + "."
 	}
