@@ -97,7 +97,7 @@ type Check struct {
 	Name    string `json:"name"`
 	OK      bool   `json:"ok"`
 	Message string `json:"message"`
-	Fix     string `json:"fix,omitempty"`
+	Fix     string `json:"fix"` // "" when there is nothing to do
 }
 
 // CheckResult is the answer to service.check.

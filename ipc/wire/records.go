@@ -15,18 +15,18 @@ type Mission struct {
 	Provider         string     `json:"provider"`
 	ProviderPath     string     `json:"provider_path,omitempty"`
 	ProviderVersion  string     `json:"provider_version,omitempty"`
-	RequestedModel   string     `json:"requested_model,omitempty"`
-	ActualModel      string     `json:"actual_model,omitempty"`
-	Model            string     `json:"model,omitempty"`
-	Endpoint         string     `json:"endpoint,omitempty"`
+	RequestedModel   string     `json:"requested_model"`
+	ActualModel      string     `json:"actual_model"`
+	Model            string     `json:"model"`
+	Endpoint         string     `json:"endpoint"`
 	Folder           string     `json:"folder"`
 	Scope            string     `json:"scope"`
 	Minutes          int        `json:"minutes"`
 	Budget           Budget     `json:"budget,omitzero"`
 	Unasked          []string   `json:"allow_unasked"`
 	CreatedAt        time.Time  `json:"created_at"`
-	StartedAt        *time.Time `json:"started_at,omitempty"`
-	DeadlineAt       *time.Time `json:"deadline_at,omitempty"`
+	StartedAt        *time.Time `json:"started_at"`
+	DeadlineAt       *time.Time `json:"deadline_at"`
 	EndedAt          *time.Time `json:"ended_at,omitempty"`
 	RemainingSeconds int64      `json:"remaining_seconds"`
 	NextTurnAt       *time.Time `json:"next_turn_at,omitempty"`
@@ -35,10 +35,10 @@ type Mission struct {
 	Generation       uint64     `json:"generation,omitempty"`
 	Turn             int        `json:"turn"`
 	ToolCalls        int        `json:"tool_calls"`
-	Activity         *Activity  `json:"activity,omitempty"`
+	Activity         *Activity  `json:"activity"`
 	Usage            Usage      `json:"usage"`
 	Turns            []TurnInfo `json:"turns,omitempty"`
-	Failure          *Failure   `json:"failure,omitempty"`
+	Failure          *Failure   `json:"failure"`
 	BlockedBy        string     `json:"blocked_by,omitempty"`
 	Steering         []Steering `json:"steering"`
 	Denials          Denials    `json:"permission_denials"`
@@ -52,8 +52,8 @@ type Mission struct {
 	// supervisor_present, approval_required, expired or owner_uncertain.
 	// RecoveryRef names exactly the state that a recovery would continue.
 	Recovery    string `json:"recovery,omitempty"`
-	RecoveryRef string `json:"recovery_ref,omitempty"`
-	LastResult  string `json:"last_result,omitempty"`
+	RecoveryRef string `json:"recovery_ref"`
+	LastResult  string `json:"last_result"`
 	// Unasked uses, per rule name.
 	UnaskedUses map[string]int `json:"unasked_uses,omitempty"`
 	// Left names processes that the kernel refused to end.
@@ -64,7 +64,7 @@ type Mission struct {
 
 // Activity is what the worker does right now.
 type Activity struct {
-	Tool   string    `json:"tool,omitempty"`
+	Tool   string    `json:"tool"`
 	Detail string    `json:"detail,omitempty"`
 	At     time.Time `json:"at"`
 }
@@ -120,8 +120,8 @@ type Steering struct {
 // Denials counts what a person refused.
 type Denials struct {
 	Count  int        `json:"count"`
-	Tools  []string   `json:"tools,omitempty"`
-	LastAt *time.Time `json:"last_at,omitempty"`
+	Tools  []string   `json:"tools"`
+	LastAt *time.Time `json:"last_at"`
 }
 
 // Approval is a question that only a person may answer. Subject is the exact

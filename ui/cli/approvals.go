@@ -22,7 +22,7 @@ func (a *app) approvals() *cobra.Command {
 		Use: "approvals", Short: "List what waits for your answer",
 		Long:    "List what waits for your answer, oldest first. Waiting costs nothing; no answer is never a yes.",
 		Example: "  reeve approvals\n  reeve approvals --all --json",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := call[wire.ApprovalListResult](c.Context(), a, wire.MethodApprovalList, wire.ApprovalListParams{All: all})
 			if err != nil {
@@ -86,6 +86,9 @@ it counts only for exactly what that digest names.`,
 				return usage("Use --for once.", "--for %q is not known.", scope)
 			}
 			ctx := c.Context()
+			if err := checkText("answer", text); err != nil {
+				return err
+			}
 			if digest != "" {
 				r, err := call[wire.ApprovalResult](ctx, a, wire.MethodApprovalAnswer, wire.AnswerParams{
 					RequestKey: requestKey(), ID: args[0], Digest: digest, Allow: true, For: scope, Text: text})
@@ -94,15 +97,14 @@ it counts only for exactly what that digest names.`,
 				}
 				return a.answered(r)
 			}
-			if !a.interactive() {
-				return usage("Run it on a terminal, or name what you saw with --digest (`reeve approvals --json` has it).",
-					"There is no terminal to show the approval on and to ask.")
-			}
 			ap, err := a.getApproval(ctx, args[0])
 			if err != nil {
 				return err
 			}
 			v := model.NewApproval(ap, a.Getenv("HOME"), a.Now())
+			if !a.interactive() {
+				return a.unasked(ap, v)
+			}
 			a.printApproval(a.human(), v, prompts)
 			answer, err := a.ask(ctx, ap, v)
 			if err != nil {
@@ -128,6 +130,22 @@ it counts only for exactly what that digest names.`,
 	return c
 }
 
+// unasked shows an approval, every line of it, where nobody can be asked, and
+// says what would answer it.
+func (a *app) unasked(ap wire.Approval, v model.Approval) error {
+	a.printApproval(a.human(), v, true)
+	if err := answerable(ap, &v); err != nil {
+		return err
+	}
+	if a.json {
+		if err := a.printJSON(wire.ApprovalResult{Approval: ap}); err != nil {
+			return err
+		}
+	}
+	return &Failure{Exit: ExitDenied, What: "Nothing was decided: there is no terminal to ask on.",
+		Next: fmt.Sprintf("Allow exactly this with: reeve allow %s --digest %s", short(ap.ID), model.Clean(ap.Digest))}
+}
+
 func (a *app) deny() *cobra.Command {
 	var digest, reason string
 	var stop bool
@@ -138,6 +156,9 @@ func (a *app) deny() *cobra.Command {
 		Args:    oneID("approval"), ValidArgsFunction: a.completeApprovals,
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx := c.Context()
+			if err := checkText("reason", reason); err != nil {
+				return err
+			}
 			if digest == "" {
 				r, err := call[wire.ApprovalResult](ctx, a, wire.MethodApprovalGet, wire.IDParams{ID: args[0]})
 				if err != nil {
@@ -187,7 +208,9 @@ func (a *app) printApproval(w io.Writer, v model.Approval, prompts bool) {
 			continue
 		}
 		fmt.Fprintln(w)
-		if p.Label != "" {
+		if p.Warns {
+			fmt.Fprintln(w, s.needs("▲ "+p.Label))
+		} else if p.Label != "" {
 			label := p.Label
 			if p.Plus+p.Minus > 0 {
 				label += fmt.Sprintf("  +%d −%d", p.Plus, p.Minus)
@@ -228,22 +251,33 @@ func (a *app) diffLine(line string) string {
 	return line
 }
 
-// ask asks the person who was just shown v. It returns nil when nothing was
-// decided: the end of the input is no answer.
-func (a *app) ask(ctx context.Context, ap wire.Approval, v model.Approval) (*wire.Approval, error) {
+// answerable says why an approval that was shown whole can't be allowed.
+func answerable(ap wire.Approval, v *model.Approval) error {
 	if v.State != string(approval.Pending) {
-		return nil, &Failure{Exit: ExitRefused, What: "It was " + v.Answered + "."}
+		return &Failure{Exit: ExitRefused, What: "It was " + v.Answered + "."}
 	}
 	for i := range v.Parts {
 		v.OpenPart(i)
 	}
 	if !v.CanAllow() {
-		return nil, &Failure{Exit: ExitRefused, What: v.Unverified, Next: "Deny it with `reeve deny " + short(ap.ID) + "`."}
+		return &Failure{Exit: ExitRefused, What: v.Unverified, Next: "Deny it with `reeve deny " + short(ap.ID) + "`."}
+	}
+	return nil
+}
+
+// ask asks the person who was just shown v. It returns nil when nothing was
+// decided: the end of the input is no answer.
+func (a *app) ask(ctx context.Context, ap wire.Approval, v model.Approval) (*wire.Approval, error) {
+	if err := answerable(ap, &v); err != nil {
+		return nil, err
 	}
 	p := wire.AnswerParams{RequestKey: requestKey(), ID: ap.ID, Digest: ap.Digest, For: approval.ForOnce}
 	question := "Allow once?"
 	if v.Start {
 		question = "Start it?"
+	}
+	if ap.Kind == string(approval.MissionRecover) {
+		question = "Recover it?"
 	}
 	if v.Question != nil {
 		question = "Answer it?"

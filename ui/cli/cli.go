@@ -168,7 +168,7 @@ and it is stopped in time.`,
   reeve demo
   reeve start --provider claude --folder . --scope "Fix the flaky date test" --minutes 60
   reeve approvals`,
-		Args:          cobra.NoArgs,
+		Args:          noArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRun: func(*cobra.Command, []string) {
@@ -178,6 +178,7 @@ and it is stopped in time.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON for programs")
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		a.start(), a.demo(), a.ls(), a.show(), a.watch(), a.logs(),
 		a.approvals(), a.allow(), a.deny(),
@@ -186,6 +187,7 @@ and it is stopped in time.`,
 		a.hidden("guard", func(ctx context.Context, args []string) int { return a.Guard(ctx, args) }),
 		a.hidden("demo-agent", func(ctx context.Context, _ []string) int { return a.DemoAgent(ctx) }),
 	)
+	helpOf(root)
 	return root
 }
 

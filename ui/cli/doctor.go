@@ -23,7 +23,7 @@ func (a *app) doctor() *cobra.Command {
 		Use: "doctor", Short: "Check everything and say what to do",
 		Long:    "Check the state directory, the socket, the service, the agents and the desktop session. It changes nothing. Exits with 1 when something is wrong.",
 		Example: "  reeve doctor\n  reeve doctor --json",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			r := wire.CheckResult{Checks: a.checks(c.Context())}
 			wrong := 0
@@ -147,7 +147,7 @@ func (a *app) providers() *cobra.Command {
 		Use: "providers", Short: "List the agents that were found",
 		Long:    "List the agents that Reeve can run, as they were found with the PATH of this terminal.",
 		Example: "  reeve providers\n  reeve providers --json",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := call[wire.ProviderListResult](c.Context(), a, wire.MethodProviderList, wire.ProviderListParams{Env: a.environment()})
 			if err != nil {
@@ -162,6 +162,8 @@ func (a *app) providers() *cobra.Command {
 				switch {
 				case !p.Found:
 					mark, state = cell{"✕", a.style.quiet}, "not found"
+				case p.Name == "acp:demo": // has no account
+					state = "ready"
 				case p.SignedIn != nil && *p.SignedIn:
 					state = "signed in"
 				case p.SignedIn != nil:
@@ -186,7 +188,7 @@ func (a *app) audit() *cobra.Command {
 		Use: "audit", Short: "Check the audit log",
 		Long:    "Every approval, answer, refusal and start is in an append-only log whose entries are chained by their hashes.",
 		Example: "  reeve audit verify",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(&cobra.Command{
@@ -194,7 +196,7 @@ func (a *app) audit() *cobra.Command {
 		Long: `Check the whole chain of the audit log. Keep the head that it prints somewhere
 else: only a head from elsewhere shows an edit by a program that runs as you.`,
 		Example: "  reeve audit verify --json",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := call[wire.AuditVerifyResult](c.Context(), a, wire.MethodAuditVerify, nil)
 			if err != nil {
@@ -217,7 +219,7 @@ else: only a head from elsewhere shows an edit by a program that runs as you.`,
 
 func (a *app) version() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version", Example: "  reeve version --json", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version", Example: "  reeve version --json", Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if a.json {
 				return a.printJSON(map[string]string{"version": a.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})

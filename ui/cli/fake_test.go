@@ -144,8 +144,9 @@ func (f *fake) Check(context.Context) (wire.CheckResult, error) {
 func (f *fake) AuditVerify(context.Context) (wire.AuditVerifyResult, error) { return f.verify, nil }
 func (f *fake) ProviderList(context.Context, wire.ProviderListParams) (wire.ProviderListResult, error) {
 	no := false
+	yes := true
 	return wire.ProviderListResult{Providers: []wire.Provider{{Name: "claude", Title: "Claude Code", Found: true, Version: "2.1", SignedIn: &no, Problem: "It is not signed in.", Fix: "Run claude once."},
-		{Name: "acp:demo", Title: "Demo agent", Found: true, Path: "/bin/reeve", Version: "1"}}}, nil
+		{Name: "acp:demo", Title: "Demo agent", Found: true, Path: "/bin/reeve", Version: "1", SignedIn: &yes}}}, nil
 }
 
 func (f *fake) find(id string) (int, *wire.Error) {
@@ -163,6 +164,11 @@ func (f *fake) MissionStart(_ context.Context, _ server.Actor, p wire.MissionSta
 	if f.refuse != nil {
 		return wire.MissionStartResult{}, f.refuse
 	}
+	return wire.MissionStartResult{Mission: f.list[0], Approval: f.asks[0]}, nil
+}
+func (f *fake) MissionRecover(context.Context, server.Actor, wire.RecoverParams) (wire.MissionStartResult, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	return wire.MissionStartResult{Mission: f.list[0], Approval: f.asks[0]}, nil
 }
 func (f *fake) MissionList(context.Context, wire.MissionListParams) (wire.MissionListResult, error) {

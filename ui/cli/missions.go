@@ -20,7 +20,7 @@ func (a *app) ls() *cobra.Command {
 		Example: `  reeve ls
   reeve ls --all
   reeve ls --json`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			missions, err := allMissions(c.Context(), a, all)
 			if err != nil {
@@ -194,6 +194,19 @@ func (a *app) printMission(m wire.Mission, waiting []wire.Approval) {
 		}
 		table(w, "  ", rows)
 	}
+	if list := model.Uncertain(m); len(list) > 0 {
+		fmt.Fprintf(w, "\n%s\n", a.style.needs("Uncertain"))
+		for _, text := range list {
+			fmt.Fprintln(w, "  "+text)
+		}
+	}
+	switch {
+	case len(waiting) > 0:
+	case r.Action == model.Recover:
+		fmt.Fprintf(w, "\nGo on with it: reeve recover %s    Give it up: reeve cancel %s\n", short(m.ID), short(m.ID))
+	case m.Recovery == string(mission.RecoveryExpired):
+		fmt.Fprintf(w, "\nIts time is over. Give it up: reeve cancel %s\n", short(m.ID))
+	}
 	for _, ap := range waiting {
 		fmt.Fprintf(w, "\n%s\n", a.style.needs("▲ "+clip(model.Wants(ap).String(), 100)))
 		fmt.Fprintf(w, "  reeve allow %s    reeve deny %s\n", short(ap.ID), short(ap.ID))
@@ -216,8 +229,12 @@ func (a *app) steer() *cobra.Command {
 		},
 		ValidArgsFunction: a.completeMissions,
 		RunE: func(c *cobra.Command, args []string) error {
+			text := strings.Join(args[1:], " ")
+			if err := checkText("instruction", text); err != nil {
+				return err
+			}
 			r, err := call[wire.MissionResult](c.Context(), a, wire.MethodMissionSteer,
-				wire.SteerParams{RequestKey: requestKey(), ID: args[0], Text: strings.Join(args[1:], " ")})
+				wire.SteerParams{RequestKey: requestKey(), ID: args[0], Text: text})
 			if err != nil {
 				return err
 			}
@@ -246,6 +263,15 @@ func (a *app) control(verb string) *cobra.Command {
 		Use: verb + " ID", Short: k.short, Long: k.long, Example: "  reeve " + verb + " 3k9x2f",
 		Args: oneID("mission"), ValidArgsFunction: a.completeMissions,
 		RunE: func(c *cobra.Command, args []string) error {
+			// Stopping what has ended is no fault, but it did nothing.
+			ended := false
+			if verb == "stop" {
+				before, err := call[wire.MissionResult](c.Context(), a, wire.MethodMissionGet, wire.IDParams{ID: args[0]})
+				if err != nil {
+					return err
+				}
+				ended = mission.Phase(before.Mission.Phase).Terminal()
+			}
 			r, err := call[wire.MissionResult](c.Context(), a, k.method, wire.MissionParams{RequestKey: requestKey(), ID: args[0]})
 			if err != nil {
 				return err
@@ -254,6 +280,10 @@ func (a *app) control(verb string) *cobra.Command {
 				return a.printJSON(r)
 			}
 			row := model.MissionRow(r.Mission, nil, a.Now())
+			if ended {
+				fmt.Fprintf(a.Stdout, "%s had ended already: %s.\n", row.Title, row.Time)
+				return nil
+			}
 			text := fmt.Sprintf("%s: %s.", k.done, row.Title)
 			if d := r.Mission.DeadlineAt; d != nil && !mission.Phase(r.Mission.Phase).Terminal() {
 				text += fmt.Sprintf(" %s, until %s.", upper(row.Time), row.End)

@@ -173,11 +173,7 @@ func (p *printer) entry(e wire.Entry) {
 		}
 	case wire.KindSessionEnded:
 		if d, ok := read[wire.SessionEnded](e); ok {
-			text := "The worker ended: " + oneLine(d.Reason)
-			if len(d.Left) > 0 {
-				text += "; could not be ended: " + oneLine(strings.Join(d.Left, ", "))
-			}
-			p.line(clock + s.quiet(text))
+			p.line(clock + s.quiet(model.WorkerEnded(d)))
 		}
 	case wire.KindTurnFinished:
 		if d, ok := read[wire.TurnFinished](e); ok {

@@ -22,11 +22,11 @@ func (a *app) service() *cobra.Command {
 	c := &cobra.Command{
 		Use: "service", Short: "Run, start, stop and look at the service",
 		Long:    "The service runs missions in the background. Agents and their turns outlive it.",
-		Example: "  reeve service start\n  reeve service status\n  reeve service stop --workers",
-		Args:    cobra.NoArgs,
+		Example: "  reeve service start\n  reeve service status\n  reeve service stop --workers\n  reeve service logs",
+		Args:    noArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.serviceRun(), a.serviceStart(), a.serviceStop(), a.serviceStatus())
+	c.AddCommand(a.serviceRun(), a.serviceStart(), a.serviceStop(), a.serviceStatus(), a.serviceLogs())
 	return c
 }
 
@@ -35,7 +35,7 @@ func (a *app) serviceRun() *cobra.Command {
 		Use: "run", Short: "Run the service in the foreground",
 		Long:    "Run the service in the foreground until Ctrl-C, SIGTERM or `reeve service stop`. Its log is printed on standard error and kept in the state directory.",
 		Example: "  reeve service run\n  REEVE_STATE=/tmp/reeve-trial reeve service run",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, cancel := interruptible(c.Context())
 			defer cancel()
@@ -54,9 +54,10 @@ func (a *app) serviceRun() *cobra.Command {
 
 // serviceInfo is the service in JSON, running or not.
 type serviceInfo struct {
-	Registered bool `json:"registered"`
+	Registered bool `json:"registered"` // with the system's own service manager
 	Running    bool `json:"running"`
 	wire.Service
+	StartedAt *time.Time `json:"started_at"` // null when it does not run
 }
 
 type serviceResult struct {
@@ -68,7 +69,7 @@ func (a *app) serviceStatus() *cobra.Command {
 		Use: "status", Short: "Tell whether the service runs",
 		Long:    "Tell whether the service runs, since when and with which state. Exits with 3 when it does not.",
 		Example: "  reeve service status\n  reeve service status --json",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, err := call[wire.Service](c.Context(), a, wire.MethodServiceStatus, nil)
 			if errors.Is(err, client.ErrNotRunning) && a.json {
@@ -91,7 +92,7 @@ func (a *app) serviceStatus() *cobra.Command {
 
 func (a *app) printService(s wire.Service) error {
 	if a.json {
-		return a.printJSON(serviceResult{serviceInfo{Running: true, Service: s}})
+		return a.printJSON(serviceResult{serviceInfo{Running: true, Service: s, StartedAt: &s.StartedAt}})
 	}
 	now := a.Now()
 	home := a.Getenv("HOME")
@@ -113,7 +114,7 @@ func (a *app) serviceStop() *cobra.Command {
 		Use: "stop", Short: "End the service",
 		Long:    "End the service. Turns that are under way go on in their guards; --workers ends every mission, too.",
 		Example: "  reeve service stop\n  reeve service stop --workers",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := a.stopService(c.Context(), workers)
 			if err != nil {
@@ -169,7 +170,7 @@ func (a *app) serviceStart() *cobra.Command {
 		Use: "start", Short: "Start the service in the background",
 		Long:    "Start the service in the background, in a session of its own, and wait until it answers. Nothing happens when it runs already.",
 		Example: "  reeve service start",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, cancel := interruptible(c.Context())
 			defer cancel()
@@ -223,7 +224,7 @@ func (a *app) spawnService(ctx context.Context) error {
 		}
 		if ctx.Err() != nil {
 			return &Failure{Exit: ExitTimedOut, What: fmt.Sprintf("The service (pid %d) was started but does not answer.", cmd.Process.Pid),
-				Next: "Look at its log in the state directory, logs/service.log."}
+				Next: "Look at its log with `reeve service logs`."}
 		}
 		if !errors.Is(err, client.ErrNotRunning) {
 			return err

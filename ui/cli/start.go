@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
@@ -37,7 +39,7 @@ type proposal struct {
 
 func (p *proposal) flags(c *cobra.Command) {
 	f := c.Flags()
-	f.IntVar(&p.params.Minutes, "minutes", mission.DefaultMinutes, "until it is stopped: 15 to 240, in steps of 15")
+	f.IntVar(&p.params.Minutes, "minutes", mission.DefaultMinutes, "minutes until it is stopped, 15 to 240 in steps of 15")
 	f.StringVar(&p.unasked, "allow-unasked", "reads", "what runs without asking: reads, edits, plan (comma-separated), or none")
 	f.IntVar(&p.params.Budget.Turns, "budget-turns", 0, "stop after this many turns (0: no limit)")
 	f.Int64Var(&p.params.Budget.Tokens, "budget-tokens", 0, "stop after this many tokens (0: no limit)")
@@ -45,6 +47,16 @@ func (p *proposal) flags(c *cobra.Command) {
 	f.BoolVar(&p.propose, "propose", false, "only propose: do not ask here")
 	f.BoolVar(&p.wait, "wait", false, "follow the mission until it ends")
 	f.BoolVar(&p.prompts, "show-prompts", false, "show what the agent will be told, whole")
+}
+
+// check refuses what the wire can't tell from nothing: a time of zero would be
+// the default.
+func (p *proposal) check() error {
+	if p.params.Minutes != 0 {
+		return nil
+	}
+	bad := mission.CheckMinutes(0)
+	return &Failure{Exit: ExitRefused, What: bad.Message, Next: bad.Fix}
 }
 
 func (a *app) start() *cobra.Command {
@@ -57,8 +69,11 @@ the question is asked here; elsewhere it waits in the approvals.`,
 		Example: `  reeve start --provider claude --folder . --scope "Fix the flaky date test"
   reeve start --provider claude --folder ~/code/shop --scope - --minutes 120 --wait < scope.txt
   reeve start --provider acp:demo --folder . --scope "Try it" --propose --json`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := p.check(); err != nil {
+				return err
+			}
 			for flag, value := range map[string]string{"provider": p.params.Provider, "scope": p.params.Scope} {
 				if value == "" {
 					return usage("For example: reeve start --provider claude --folder . --scope \"Fix the flaky date test\".", "`reeve start` needs --%s.", flag)
@@ -71,6 +86,9 @@ the question is asked here; elsewhere it waits in the approvals.`,
 				}
 				p.params.Scope = string(text)
 			}
+			if err := checkText("scope", p.params.Scope); err != nil {
+				return err
+			}
 			dir, err := filepath.Abs(p.params.Folder)
 			if err != nil {
 				return fmt.Errorf("find the folder %s: %w", p.params.Folder, err)
@@ -80,7 +98,7 @@ the question is asked here; elsewhere it waits in the approvals.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&p.params.Provider, "provider", "", "the agent: claude, codex or acp:NAME (see `reeve providers`)")
+	f.StringVar(&p.params.Provider, "provider", "", "the agent: claude, codex or acp:NAME; 'reeve providers' lists them")
 	f.StringVar(&p.params.Folder, "folder", ".", "root of a git checkout")
 	f.StringVar(&p.params.Scope, "scope", "", "what should be done, at most 4,000 characters; - reads it from standard input")
 	f.StringVar(&p.params.Model, "model", "", "the agent's model (default: its own)")
@@ -138,8 +156,11 @@ func (a *app) demo() *cobra.Command {
 agent. It needs no account and no network: it plans, edits a file and runs a
 command, and asks for each.`,
 		Example: "  reeve demo\n  reeve demo --folder ~/reeve-demo --wait",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := errors.Join(p.check(), checkText("scope", p.params.Scope)); err != nil {
+				return err
+			}
 			ctx := c.Context()
 			// Ask first: a sample without a service would lie around.
 			if _, err := call[wire.Service](ctx, a, wire.MethodServiceStatus, nil); err != nil {
@@ -227,14 +248,23 @@ func (a *app) settle(ctx context.Context, p *proposal, r wire.MissionStartResult
 			return err
 		}
 	}
-	if r.Approval.State == "denied" {
-		return &Failure{Exit: ExitDenied, What: "You denied the mission; nothing ran."}
+	recovery := r.Approval.Kind == string(approval.MissionRecover)
+	if r.Approval.State == string(approval.Denied) {
+		what := "You denied the mission; nothing ran."
+		if recovery {
+			what = "You denied the recovery; the mission stays as it is."
+		}
+		return &Failure{Exit: ExitDenied, What: what}
 	}
 	if p.wait {
 		return a.waitFor(ctx, r.Mission)
 	}
-	if r.Approval.State == "allowed" {
-		fmt.Fprintf(a.human(), "Started. Follow it with: reeve watch %s\n", short(r.Mission.ID))
+	if r.Approval.State == string(approval.Allowed) {
+		done := "Started"
+		if recovery {
+			done = "Recovered"
+		}
+		fmt.Fprintf(a.human(), done+". Follow it with: reeve watch %s\n", short(r.Mission.ID))
 	}
 	return nil
 }

@@ -46,6 +46,7 @@ type Part struct {
 	Long     bool
 	Required bool
 	Open     bool
+	Warns    bool // of what is uncertain: to be drawn so that it is seen first
 }
 
 // Preview is how many lines a closed part shows.
@@ -102,7 +103,7 @@ func NewApproval(a wire.Approval, home string, now time.Time) Approval {
 	v.Start = kind == approval.MissionStart || kind == approval.MissionRecover
 	switch {
 	case v.Start && sub.Mission != nil:
-		v.start(*sub.Mission, kind, home)
+		v.start(*sub.Mission, kind, a.ExpiresAt, home, now)
 	case kind == approval.QuestionAsked && sub.Question != nil:
 		v.Title = who + " asks"
 		v.Sentence = Detail{Text: who + " waits for your answer"}
@@ -249,11 +250,16 @@ func environment(env map[string]string) string {
 	return strings.Join(parts, " ")
 }
 
-func (v *Approval) start(m approval.MissionSubject, kind approval.Kind, home string) {
+func (v *Approval) start(m approval.MissionSubject, kind approval.Kind, deadline *time.Time, home string, now time.Time) {
 	v.Title = "Start this mission?"
 	v.Sentence = Detail{Text: ProviderTitle(m.Provider) + " would work in", Code: Path(m.Folder, home)}
-	if kind == approval.MissionRecover {
-		v.Title = "Go on with this mission?"
+	recovery := kind == approval.MissionRecover
+	if recovery {
+		v.Title, v.Sentence.Text = "Recover this mission?", ProviderTitle(m.Provider)+" would go on in"
+		if len(m.Notes) > 0 {
+			v.add(PartText, "Uncertain", strings.Join(m.Notes, "\n"), true)
+			v.Parts[0].Warns = true
+		}
 	}
 	v.add(PartText, "Scope", m.Scope, true)
 	agent := Detail{Text: ProviderTitle(m.Provider) + " " + oneLine(m.ProviderVersion), Code: Path(m.ProviderPath, home)}
@@ -268,7 +274,11 @@ func (v *Approval) start(m approval.MissionSubject, kind approval.Kind, home str
 		v.fact("Endpoint", Detail{Code: exact(m.Endpoint), Tail: "not the agent's own default"})
 	}
 	v.fact("Folder", Detail{Code: Path(m.Folder, home)})
-	v.fact("Time", Detail{Text: Duration(time.Duration(m.Minutes)*time.Minute) + " from your answer; pausing does not extend it"})
+	if recovery && deadline != nil {
+		v.fact("Time", Detail{Text: "until " + Clock(*deadline, now) + ", as before; recovering does not extend it"})
+	} else {
+		v.fact("Time", Detail{Text: Duration(time.Duration(m.Minutes)*time.Minute) + " from your answer; pausing does not extend it"})
+	}
 	v.fact("Budget", Detail{Text: budget(m.Budget)})
 	v.fact("Unasked", Detail{Text: Unasked(m.Unasked)})
 	if len(m.EnvNames) > 0 {
@@ -278,7 +288,9 @@ func (v *Approval) start(m approval.MissionSubject, kind approval.Kind, home str
 		v.fact("Git runs", Detail{Code: approval.Visible(line).Plain()})
 	}
 	for _, note := range m.Notes {
-		v.fact("Note", Detail{Text: oneLine(note)})
+		if !recovery {
+			v.fact("Note", Detail{Text: oneLine(note)})
+		}
 	}
 	if m.Instructions != "" {
 		v.add(PartText, "Instructions for the agent", m.Instructions, false)

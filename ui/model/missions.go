@@ -386,20 +386,48 @@ func stopped(m wire.Mission) string {
 		return "stopped before it started; nothing ran"
 	}
 	text := "stopped"
-	switch mission.EndReason(m.EndReason) {
-	case mission.EndPerson:
-		text = "stopped by you"
-	case mission.EndDeadline:
-		text = "stopped at its deadline"
-	case mission.EndBudget:
-		text = "stopped when its budget was used"
-	case mission.EndAuthority:
-		text = "stopped because it lost its authority"
+	if m.EndReason != "" {
+		text = endWords(mission.EndReason(m.EndReason))
 	}
 	if n := len(m.Left); n > 0 {
 		return text + "; " + Count(n, "process", "processes") + " could not be ended"
 	}
 	return text + "; the checkout is kept"
+}
+
+// endWords says why a mission ended. Other reasons are codes of failures.
+func endWords(r mission.EndReason) string {
+	switch r {
+	case mission.EndScopeDone:
+		return "the whole scope is done"
+	case mission.EndPerson:
+		return "stopped by you"
+	case mission.EndDeadline:
+		return "stopped at its deadline"
+	case mission.EndBudget:
+		return "stopped when its budget was used"
+	case mission.EndAuthority:
+		return "stopped because it lost its authority"
+	}
+	return strings.ReplaceAll(oneLine(string(r)), "_", " ")
+}
+
+// Uncertain says in sentences what is not known of a mission whose worker is
+// gone: what it did without recording it.
+func Uncertain(m wire.Mission) []string {
+	if !recoverable(m) && m.Recovery != string(mission.RecoveryExpired) {
+		return nil
+	}
+	var out []string
+	if n := len(m.Turns); n > 0 && m.Turns[n-1].Outcome == string(mission.Interrupted) {
+		out = append(out, fmt.Sprintf("Turn %d may have done work that was not recorded.", m.Turns[n-1].Number))
+	}
+	for _, s := range m.Steering {
+		if s.State == "unconfirmed" {
+			out = append(out, fmt.Sprintf("It is not known whether the agent saw “%s”.", oneLine(s.Text)))
+		}
+	}
+	return out
 }
 
 var verbs = map[string]string{
@@ -436,7 +464,12 @@ func Wants(a wire.Approval) Detail {
 	if err := json.Unmarshal(a.Subject, &sub); err != nil {
 		return Detail{Text: "asks for something that can't be shown here"}
 	}
+	settled := a.State != "" && a.State != string(approval.Pending)
 	switch k := approval.Kind(a.Kind); {
+	case settled && k == approval.MissionStart:
+		return Detail{Text: "asked to start"}
+	case settled && k == approval.MissionRecover:
+		return Detail{Text: "asked to go on"}
 	case k == approval.MissionStart:
 		return Detail{Text: "waits for your approval to start"}
 	case k == approval.MissionRecover:

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
 )
 
@@ -249,16 +250,11 @@ func (t *Transcript) add(e wire.Entry) bool {
 		if json.Unmarshal(e.Data, &d) != nil {
 			return false
 		}
-		text := "The worker ended"
-		if d.Reason != "" {
-			text += ": " + oneLine(d.Reason)
-		}
 		level := "info"
 		if len(d.Left) > 0 {
-			text += fmt.Sprintf("; could not be ended: %s", oneLine(strings.Join(d.Left, ", ")))
 			level = "error"
 		}
-		t.push(Item{Kind: ItemNotice, At: e.At, Text: text, Note: level})
+		t.push(Item{Kind: ItemNotice, At: e.At, Text: WorkerEnded(d), Note: level})
 	case wire.KindUsage:
 		var d wire.UsageEntry
 		if json.Unmarshal(e.Data, &d) != nil || len(t.turns) == 0 {
@@ -269,6 +265,18 @@ func (t *Transcript) add(e wire.Entry) bool {
 		return false
 	}
 	return true
+}
+
+// WorkerEnded says in a line why a worker ended, and what of it is left.
+func WorkerEnded(d wire.SessionEnded) string {
+	text := "The worker ended"
+	if d.Reason != "" {
+		text += ": " + endWords(mission.EndReason(d.Reason))
+	}
+	if len(d.Left) > 0 {
+		text += "; could not be ended: " + oneLine(strings.Join(d.Left, ", "))
+	}
+	return text
 }
 
 func sessionStarted(d wire.SessionStarted) string {
