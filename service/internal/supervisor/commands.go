@@ -283,11 +283,27 @@ func (s *Supervisor) Stop(ctx context.Context, id string) (Record, error) {
 // Refused notes that a worker of the mission tried n times what only a person
 // may do.
 func (s *Supervisor) Refused(ctx context.Context, id string, n int) error {
-	w := s.lookup(id)
-	if w == nil {
-		return nil // it has ended; the audit has it
+	err := s.do(ctx, id, func(w *worker) error { return w.commit(func(r *Record) { r.Refusals += n }) })
+	if err == nil {
+		return nil
 	}
-	return w.do(ctx, func(w *worker) error { return w.commit(func(r *Record) { r.Refusals += n }) })
+	// A mission that has ended has no goroutine, and nothing else changes it.
+	var r Record
+	var ended bool
+	if e := s.DB.Update(ctx, func(tx *store.Tx) (err error) {
+		var ok bool
+		r, ok, err = Load(tx, id)
+		if ended = ok && r.Phase.Terminal(); err != nil || !ended {
+			return err
+		}
+		r.Refusals += n
+		r.Revision++
+		return save(tx, r)
+	}); e != nil || !ended {
+		return errors.Join(err, e)
+	}
+	s.Announce.Mission(r)
+	return nil
 }
 
 // Refuse turns a checkout's refusal into what clients are told.

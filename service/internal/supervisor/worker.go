@@ -282,8 +282,11 @@ func (w *worker) schedule() {
 		}
 		// Only the deadline matters. The guard keeps it by itself, and a turn
 		// in flight gets the time to report its end.
-		overdue := w.rec.Phase != mission.Working || now.Wall.Sub(w.rec.Deadline.At) > reportGrace
-		if w.rec.Deadline.Passed(now) && overdue {
+		due := now
+		if w.rec.Phase == mission.Working {
+			due.Wall, due.Boot = due.Wall.Add(-reportGrace), due.Boot-reportGrace
+		}
+		if w.rec.Deadline.Passed(due) {
 			_ = w.end(mission.EndDeadline)
 			return
 		}
@@ -312,6 +315,11 @@ func (w *worker) schedule() {
 
 func (w *worker) input(now mission.Instant) mission.ScheduleInput {
 	r := &w.rec
+	if r.LastEnded.After(now.Wall) {
+		// The clock was set back. Waiting for it to come around again would
+		// leave the agent idle for as long as it was set back.
+		r.LastEnded = now.Wall.Round(0).UTC()
+	}
 	in := mission.ScheduleInput{
 		Now: now, Deadline: r.Deadline, Project: mission.ProjectStarted, ContactKnown: true,
 		SteeringQueued: r.queued(), First: len(r.Turns) == 0, Last: r.Last, LastEnded: r.LastEnded,
