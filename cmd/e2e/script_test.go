@@ -46,6 +46,8 @@ import (
 //	terminal CODE TYPED ARG... run reeve on a terminal and type (\n, ^D), once it asks
 //	phase MISSION PHASE...     wait for one of the phases
 //	until MISSION PATH VALUE   wait until the mission has VALUE there
+//	lose MISSION               kill the guard of a mission in its first turn, and wait until
+//	                           that is noticed
 //	passes DURATION            move the clock of the service and its guards
 //	ended MISSION              fail unless nothing of the mission is left
 //	[!] json PATH [VALUE]      the last output is one JSON object; PATH (a.0.b, a.len) exists
@@ -262,6 +264,12 @@ func (s *script) commands() map[string]func(*testscript.TestScript, bool, []stri
 				v, ok := at(generic(s.view.missions[args[0]]), args[1])
 				return ok && text(v) == args[2]
 			})
+		},
+		"lose": func(_ *testscript.TestScript, args []string) {
+			s.view.phase(args[0], "working")
+			m := do[wire.MissionResult](s.view, wire.MethodMissionGet, wire.IDParams{ID: args[0]}).Mission
+			s.view.f.Watch(wire.TopicSession + m.Session)
+			s.view.lose(m)
 		},
 		"passes": func(ts *testscript.TestScript, args []string) {
 			d, err := time.ParseDuration(args[0])

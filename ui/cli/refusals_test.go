@@ -274,12 +274,12 @@ func TestRecover(t *testing.T) {
 	w := newWorld(t, f)
 	w.terminal, w.vars["NO_COLOR"], w.stdin = true, "1", "y\n"
 	out, _ := w.expect(ExitOK, "▲ Recover this mission?\nClaude Code would go on in ~/code/parser\n", "", "recover", "aaaaaa")
-	for _, want := range []string{"\n▲ Uncertain\n  Turn 1 may have finished work.\n", "Recover it? [y/N", "Recovered. Follow it with: reeve watch aaaaaa", "until 15:17, as before"} {
+	for _, want := range []string{"\n▲ Before you answer\n  Turn 1 may have finished work.\n", "Recover it? [y/N", "Recovered. Follow it with: reeve watch aaaaaa", "until 15:17, as before"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("recover lacks %q:\n%s", want, out)
 		}
 	}
-	if i, j := strings.Index(out, "Uncertain"), strings.Index(out, "Scope"); i < 0 || i > j {
+	if i, j := strings.Index(out, "Before you answer"), strings.Index(out, "Scope"); i < 0 || i > j {
 		t.Errorf("what is uncertain does not come first:\n%s", out)
 	}
 	w.stdin = "n\n"

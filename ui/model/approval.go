@@ -257,7 +257,7 @@ func (v *Approval) start(m approval.MissionSubject, kind approval.Kind, deadline
 	if recovery {
 		v.Title, v.Sentence.Text = "Recover this mission?", ProviderTitle(m.Provider)+" would go on in"
 		if len(m.Notes) > 0 {
-			v.add(PartText, "Uncertain", strings.Join(m.Notes, "\n"), true)
+			v.add(PartText, "Before you answer", strings.Join(m.Notes, "\n"), true)
 			v.Parts[0].Warns = true
 		}
 	}

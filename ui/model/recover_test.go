@@ -35,7 +35,7 @@ func TestRecoverApproval(t *testing.T) {
 	sub := approval.Subject{Mission: &approval.MissionSubject{Provider: "claude", Folder: "/x", Scope: "Port it.", Minutes: 60,
 		Notes: []string{"Turn 4 may have finished work.", "It is not known\u202e."}}}
 	v := NewApproval(signed(t, a, sub), "", now)
-	if p := v.Parts[0]; !p.Warns || !p.Required || p.Label != "Uncertain" || p.Shown.Plain() != "Turn 4 may have finished work.\nIt is not known‹RLO›." || v.HiddenCount() != 1 {
+	if p := v.Parts[0]; !p.Warns || !p.Required || p.Label != "Before you answer" || p.Shown.Plain() != "Turn 4 may have finished work.\nIt is not known‹RLO›." || v.HiddenCount() != 1 {
 		t.Errorf("the first part: %+v", p)
 	}
 	if v.Title != "Recover this mission?" || v.Sentence.String() != "Claude Code would go on in /x" || !v.CanAllow() {
