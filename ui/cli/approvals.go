@@ -103,7 +103,7 @@ it counts only for exactly what that digest names.`,
 			}
 			v := model.NewApproval(ap, a.Getenv("HOME"), a.Now())
 			if !a.interactive() {
-				return a.unasked(ap, v)
+				return a.showOnly(ap, v)
 			}
 			a.printApproval(a.human(), v, prompts)
 			answer, err := a.ask(ctx, ap, v)
@@ -130,9 +130,9 @@ it counts only for exactly what that digest names.`,
 	return c
 }
 
-// unasked shows an approval, every line of it, where nobody can be asked, and
+// showOnly shows an approval, every line of it, where nobody can be asked, and
 // says what would answer it.
-func (a *app) unasked(ap wire.Approval, v model.Approval) error {
+func (a *app) showOnly(ap wire.Approval, v model.Approval) error {
 	a.printApproval(a.human(), v, true)
 	if err := answerable(ap, &v); err != nil {
 		return err
