@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
-	"time"
 
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/app/mission"
@@ -146,7 +145,7 @@ func (w *worker) askRecovery(old approvals.Record) (approvals.Record, error) {
 // uncertain says in sentences what is not known about the last attempt.
 func (w *worker) uncertain() []string {
 	r := &w.rec
-	notes := []string{fmt.Sprintf("The deadline stays %s.", r.Deadline.At.UTC().Format(time.RFC3339)), r.BlockedBy}
+	notes := []string{r.BlockedBy}
 	if t := r.turn(); t != nil && t.Outcome != nil && t.Outcome.Outcome == mission.Interrupted {
 		notes = append(notes, fmt.Sprintf("Turn %d may have finished work without recording it.", t.Number))
 	}
