@@ -26,6 +26,7 @@ const (
 const (
 	bucket  = "approvals"
 	pending = "approvals_pending" // index: ids that still wait, and whose they are
+	unheard = "approvals_unheard" // index: answers that no guard acknowledged yet
 )
 
 // Reasons why an answer is refused.
@@ -93,19 +94,21 @@ func Ask(tx *store.Tx, r Record) error {
 		return nil
 	}
 	n, starts := 0, 0
-	err := scan(tx, func(_ string, w waiting) error {
-		n++
-		if w.Kind == approval.MissionStart {
-			starts++
-		}
-		return nil
-	})
+	err := tx.Scan(pending, nil, func(_, _ []byte) (bool, error) { n++; return n <= MaxPending, nil })
+	if err == nil && r.Kind == approval.MissionStart {
+		err = scan(tx, pending, func(_ string, w waiting) error {
+			if w.Kind == approval.MissionStart {
+				starts++
+			}
+			return nil
+		})
+	}
 	switch {
 	case err != nil:
 		return err
 	case n >= MaxPending:
 		return ErrFull
-	case r.Kind == approval.MissionStart && starts >= MaxProposed:
+	case starts >= MaxProposed:
 		return ErrProposed
 	}
 	r.State = approval.Pending
@@ -184,6 +187,16 @@ func CloseAll(tx *store.Tx, mission string, state approval.State, via string, at
 			return nil, err
 		}
 	}
+	// Nobody is left to hear what was answered.
+	answered, err := Unheard(tx, mission)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range answered {
+		if err := tx.Delete(unheard, []byte(r.ID)); err != nil {
+			return nil, err
+		}
+	}
 	return waiting, nil
 }
 
@@ -209,8 +222,19 @@ func Get(tx *store.Tx, id string) (Record, bool, error) {
 
 // Pending returns what waits, oldest first; mission "" means all.
 func Pending(tx *store.Tx, mission string) ([]Record, error) {
+	return listed(tx, pending, mission)
+}
+
+// Unheard returns the answers for a mission that its guard did not acknowledge
+// yet, oldest first.
+func Unheard(tx *store.Tx, mission string) ([]Record, error) {
+	return listed(tx, unheard, mission)
+}
+
+// listed reads what an index names; mission "" means all.
+func listed(tx *store.Tx, index, mission string) ([]Record, error) {
 	var out []Record
-	err := scan(tx, func(id string, w waiting) error {
+	err := scan(tx, index, func(id string, w waiting) error {
 		if mission != "" && w.Mission != mission {
 			return nil
 		}
@@ -226,18 +250,18 @@ func Pending(tx *store.Tx, mission string) ([]Record, error) {
 // Waiting counts what waits, by mission, without reading the requests.
 func Waiting(tx *store.Tx) (map[string]int, error) {
 	out := map[string]int{}
-	err := scan(tx, func(_ string, w waiting) error { out[w.Mission]++; return nil })
+	err := scan(tx, pending, func(_ string, w waiting) error { out[w.Mission]++; return nil })
 	return out, err
 }
 
-// waiting is an entry of the index of what waits.
+// waiting is an entry of an index.
 type waiting struct {
 	Mission string        `json:"mission"`
 	Kind    approval.Kind `json:"kind"`
 }
 
-func scan(tx *store.Tx, fn func(id string, w waiting) error) error {
-	return tx.Scan(pending, nil, func(k, v []byte) (bool, error) {
+func scan(tx *store.Tx, index string, fn func(id string, w waiting) error) error {
+	return tx.Scan(index, nil, func(k, v []byte) (bool, error) {
 		var w waiting
 		if len(v) == 0 { // written before the index said whose they are
 			r, _, err := Get(tx, string(k))
@@ -246,7 +270,7 @@ func scan(tx *store.Tx, fn func(id string, w waiting) error) error {
 			}
 			w = waiting{r.Mission, r.Kind}
 		} else if err := json.Unmarshal(v, &w); err != nil {
-			return false, fmt.Errorf("read the index of what waits: %w", err)
+			return false, fmt.Errorf("read the index %s: %w", index, err)
 		}
 		return true, fn(string(k), w)
 	})
@@ -281,12 +305,18 @@ func settle(tx *store.Tx, r Record) error {
 }
 
 func put(tx *store.Tx, r Record) error {
-	if r.State == approval.Pending {
-		if err := store.PutJSON(tx, pending, r.ID, waiting{r.Mission, r.Kind}); err != nil {
+	answered := r.State == approval.Allowed || r.State == approval.Denied
+	asks := r.Attempt != "" && r.Kind != approval.MissionRecover // a guard asks, and waits for the answer
+	for index, in := range map[string]bool{pending: r.State == approval.Pending, unheard: answered && asks && !r.Delivered} {
+		var err error
+		if in {
+			err = store.PutJSON(tx, index, r.ID, waiting{r.Mission, r.Kind})
+		} else {
+			err = tx.Delete(index, []byte(r.ID))
+		}
+		if err != nil {
 			return err
 		}
-	} else if err := tx.Delete(pending, []byte(r.ID)); err != nil {
-		return err
 	}
 	return store.PutJSON(tx, bucket, r.ID, r)
 }

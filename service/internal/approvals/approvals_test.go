@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -236,4 +237,99 @@ func TestQueueModel(t *testing.T) {
 			rt.Fatal(err)
 		}
 	})
+}
+
+// An answer is unheard from the moment it is journaled until its guard took it
+// or the mission has no use for it any more. Adoption looks at nothing else, so
+// the history of all missions costs it nothing.
+func TestUnheard(t *testing.T) {
+	db, err := store.Open(filepath.Join(t.TempDir(), "reeve.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	at := time.Unix(1, 0)
+	ask := func(id, mission, attempt string, kind approval.Kind) approvals.Record {
+		return approvals.Record{ID: id, Kind: kind, Mission: mission, Attempt: attempt, Subject: []byte(`{}`), Digest: id, CreatedAt: at}
+	}
+	update := func(fn func(tx *store.Tx) error) {
+		t.Helper()
+		if err := db.Update(context.Background(), fn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(when, mission string, ids ...string) {
+		t.Helper()
+		var got []string
+		if err := db.View(func(tx *store.Tx) error {
+			list, err := approvals.Unheard(tx, mission)
+			for _, r := range list {
+				got = append(got, r.ID)
+			}
+			return err
+		}); err != nil || !slices.Equal(got, ids) {
+			t.Errorf("%s: %v of %s are unheard, want %v; %v", when, got, mission, ids, err)
+		}
+	}
+	answer := approvals.Answer{Answer: approval.Answer{Allow: true}, At: at}
+	for _, r := range []approvals.Record{
+		ask("p-1", "m-1", "a-1", approval.ToolCall), ask("p-2", "m-1", "a-1", approval.ToolCall),
+		ask("p-3", "m-2", "a-2", approval.ToolCall), ask("p-4", "m-1", "", approval.MissionStart), ask("p-5", "m-1", "a-1", approval.MissionRecover),
+	} {
+		update(func(tx *store.Tx) error { return approvals.Ask(tx, r) })
+	}
+	want("asked", "m-1")
+	for _, id := range []string{"p-1", "p-3", "p-4", "p-5"} {
+		update(func(tx *store.Tx) error { _, err := approvals.Decide(tx, id, id, answer); return err })
+	}
+	update(func(tx *store.Tx) error {
+		_, err := approvals.Rule(tx, ask("p-6", "m-1", "a-1", approval.ToolCall), "reads", at)
+		return err
+	})
+	want("answered", "m-1", "p-1", "p-6")
+	want("answered", "m-2", "p-3")
+	update(func(tx *store.Tx) error { _, err := approvals.Delivered(tx, "p-1", false); return err })
+	want("heard", "m-1", "p-6")
+	update(func(tx *store.Tx) error { _, err := approvals.Delivered(tx, "p-3", true); return err })
+	want("gone", "m-2")
+	update(func(tx *store.Tx) error { _, err := approvals.CloseAll(tx, "m-1", approval.Withdrawn, "stop", at); return err })
+	want("ended", "m-1")
+	update(func(tx *store.Tx) error { _, err := approvals.Delivered(tx, "p-6", false); return err })
+	want("heard after the end", "m-1")
+}
+
+// Starts of missions leave room for what running agents ask.
+func TestProposalsLeaveRoom(t *testing.T) {
+	db, err := store.Open(filepath.Join(t.TempDir(), "reeve.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	err = db.Update(context.Background(), func(tx *store.Tx) error {
+		for i := range approvals.MaxPending {
+			kind := approval.MissionStart
+			if i >= approvals.MaxProposed {
+				kind = approval.ToolCall
+			}
+			r := approvals.Record{ID: fmt.Sprintf("p-%04d", i), Kind: kind, Mission: "m-1", Subject: []byte(`{}`), CreatedAt: time.Unix(1, 0)}
+			if kind == approval.ToolCall {
+				start := r
+				start.ID, start.Kind = "p-start", approval.MissionStart
+				if err := approvals.Ask(tx, start); !errors.Is(err, approvals.ErrProposed) {
+					return fmt.Errorf("a start after %d approvals: %v", i, err)
+				}
+			}
+			if err := approvals.Ask(tx, r); err != nil {
+				return err
+			}
+		}
+		counts, err := approvals.Waiting(tx)
+		if err == nil && counts["m-1"] != approvals.MaxPending {
+			err = fmt.Errorf("%d wait", counts["m-1"])
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }

@@ -190,22 +190,28 @@ func (w *worker) catchUp(res wire.ClaimResult) {
 				unknown = append(unknown, id)
 			}
 		}
-		recent, err := approvals.Recent(tx, w.rec.ID, approvals.MaxPending)
+		answered, err := approvals.Unheard(tx, w.rec.ID)
 		if err != nil {
 			return err
 		}
-		for _, a := range recent {
-			switch {
-			case a.Attempt != w.rec.Attempt || a.Delivered:
-			case a.State == approval.Allowed || a.State == approval.Denied:
+		for _, a := range answered {
+			if a.Attempt == w.rec.Attempt {
 				unheard = append(unheard, a)
-			case a.State == approval.Pending && !slices.Contains(res.Pending, a.ID):
-				closed, _, err := approvals.Close(tx, a.ID, approval.Withdrawn, "turn", w.s.now())
-				if err != nil {
-					return err
-				}
-				orphans = append(orphans, closed)
 			}
+		}
+		waiting, err := approvals.Pending(tx, w.rec.ID)
+		if err != nil {
+			return err
+		}
+		for _, a := range waiting {
+			if a.Attempt != w.rec.Attempt || slices.Contains(res.Pending, a.ID) {
+				continue
+			}
+			closed, _, err := approvals.Close(tx, a.ID, approval.Withdrawn, "turn", w.s.now())
+			if err != nil {
+				return err
+			}
+			orphans = append(orphans, closed)
 		}
 		return nil
 	})
