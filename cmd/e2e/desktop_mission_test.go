@@ -161,6 +161,47 @@ func TestDesktopDismissal(t *testing.T) {
 	}
 }
 
+// TestDesktopHaste: somebody clicks and clicks where the dialog comes up. What
+// nobody could have read yet is not allowed by that.
+func TestDesktopHaste(t *testing.T) {
+	m := newMachine(t).start()
+	v := m.watch()
+	s := newScreen(m)
+	h := s.trayHost()
+	p := s.reeve("-hidden")
+	h.registered()
+	mi := s.start(v, m.demoTerms(m.repo("repo"), "demo:command touch made.txt"))
+	ask, _ := v.asked(mi.ID, "touch made.txt")
+	const title = "Allow this command?"
+	dialog := s.window(title)
+	at := s.armed(dialog)
+	s.xdo("mousemove", "--window", dialog.id, strconv.Itoa(at.X), strconv.Itoa(at.Y))
+	s.xdo("key", "Escape")
+	s.gone(title)
+
+	clicks := s.spawn(nil, "xdotool", "click", "--repeat", "100000", "--delay", "15", "1")
+	h.choose("▲")
+	var before time.Time // when it was not there yet
+	for deadline := time.Now().Add(waitLimit); ; {
+		now := time.Now()
+		if _, shown := s.lookup(title); shown || now.After(deadline) {
+			break
+		}
+		before = now
+	}
+	v.wait("an answer", func() bool { return v.approvals[ask.ID].State != "pending" })
+	clicks.end()
+	v.mu.Lock()
+	took := v.approvals[ask.ID].Answer.At.Sub(before)
+	v.mu.Unlock()
+	t.Logf("allowed at most %v after it came up", took)
+	if took < 400*time.Millisecond {
+		t.Error("that is too soon")
+	}
+	s.answered(v, ask.ID, p)
+	v.phase(mi.ID, "completed")
+}
+
 // TestDesktopDemoMission is the way of a person: a new mission in the form, its
 // approval, the agent's questions, the end; all with a real keyboard and mouse.
 func TestDesktopDemoMission(t *testing.T) {
@@ -208,25 +249,10 @@ func TestDesktopDemoMission(t *testing.T) {
 	// The agent asks to edit, then to run a command. What it reads is allowed.
 	edit := v.pending(mi.ID, "file_change")
 	dialog = s.window("Allow this change?")
-	// A hasty double click, and more: none of it counts before the person could
-	// have read anything.
-	x, y := dialog.at(allowX, answersY)
-	s.xdo("mousemove", "--window", dialog.id, strconv.Itoa(x), strconv.Itoa(y), "click", "--repeat", "12", "--delay", "25", "1")
-	s.until("the allow button", func() bool {
-		at, ok := dialog.allow()
-		if ok && v.state(edit.ID) == "pending" {
-			dialog.click(at.X, at.Y)
-		}
-		return v.state(edit.ID) != "pending"
-	})
-	v.mu.Lock()
-	answer := v.approvals[edit.ID].Answer
-	v.mu.Unlock()
-	took := answer.At.Sub(edit.CreatedAt)
-	t.Logf("allowed %v after it was asked", took)
-	if took < 400*time.Millisecond {
-		t.Error("that is too soon: nobody could have read it")
-	}
+	s.armed(dialog)
+	dialog.shot("change")
+	s.allowed(dialog)
+	v.wait("the answer", func() bool { return v.approvals[edit.ID].State == "allowed" })
 	s.answered(v, edit.ID, p)
 
 	command := v.pending(mi.ID, "tool_call")

@@ -94,7 +94,7 @@ func TestDesktopPictures(t *testing.T) {
 	s.xdo("key", "ctrl+n")
 	form := s.window("New mission")
 	s.until("the form in front", form.active)
-	s.xdo("type", "--delay", "20", filepath.Join(code, "search"))
+	s.xdo("type", "--delay", "20", "~/code/search")
 	form.click(scopeField.X, scopeField.Y)
 	s.xdo("type", "--delay", "20", "Answer a query of two words in the order of relevance. Leave the index format alone.")
 	s.until("a form that can be sent", func() bool { return s.canContinue(form) })
@@ -120,8 +120,8 @@ func TestDesktopPictures(t *testing.T) {
 		return menu.Dx() > 150 && menu.Dy() > 150
 	})
 	img := s.shot("tray")
-	crop := image.NewRGBA(image.Rect(0, 0, menu.Max.X+8, 800-menu.Min.Y+8))
-	draw.Draw(crop, crop.Bounds(), img, image.Pt(0, menu.Min.Y-8), draw.Src)
+	crop := image.NewRGBA(image.Rect(0, 0, menu.Dx(), strip.Max.Y-menu.Min.Y))
+	draw.Draw(crop, crop.Bounds(), img, image.Pt(menu.Min.X, menu.Min.Y), draw.Src)
 	var out bytes.Buffer
 	if err := png.Encode(&out, crop); err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"image"
+	"image/draw"
 	"image/png"
 	"os"
 	"os/exec"
@@ -225,7 +226,7 @@ func (s *screen) connect() *dbus.Conn {
 
 // shot keeps a picture of the whole screen, in $REEVE_E2E_SCREENS when that is
 // set, and returns it.
-func (s *screen) shot(name string) image.Image {
+func (s *screen) shot(name string) *image.RGBA {
 	s.t.Helper()
 	data, err := s.grab("root")
 	if err != nil {
@@ -234,11 +235,11 @@ func (s *screen) shot(name string) image.Image {
 	return s.keep(name, data)
 }
 
-func (s *screen) keep(name string, data []byte) image.Image {
+func (s *screen) keep(name string, data []byte) *image.RGBA {
 	s.t.Helper()
-	img, err := png.Decode(bytes.NewReader(data))
-	if err != nil {
-		s.t.Fatalf("read a picture of the screen: %v", err)
+	img := pixels(data)
+	if img.Rect.Empty() {
+		s.t.Fatal("a picture of the screen can't be read")
 	}
 	dir := os.Getenv("REEVE_E2E_SCREENS")
 	if dir == "" {
@@ -369,20 +370,25 @@ func (w window) close() {
 }
 
 // image is what the window shows now, empty when it is gone.
-func (w window) image() image.Image {
-	data, err := w.s.grab(w.id)
-	if err != nil {
-		return image.NewGray(image.Rectangle{})
-	}
+func (w window) image() *image.RGBA {
+	data, _ := w.s.grab(w.id)
+	return pixels(data)
+}
+
+// pixels reads a PNG into one known kind of image: reading pixels of any kind
+// takes seconds a window under the race detector.
+func pixels(data []byte) *image.RGBA {
 	img, err := png.Decode(bytes.NewReader(data))
 	if err != nil {
-		return image.NewGray(image.Rectangle{})
+		return image.NewRGBA(image.Rectangle{})
 	}
-	return img
+	out := image.NewRGBA(image.Rectangle{Max: img.Bounds().Size()})
+	draw.Draw(out, out.Rect, img, img.Bounds().Min, draw.Src)
+	return out
 }
 
 // shot keeps a picture of the window.
-func (w window) shot(name string) image.Image {
+func (w window) shot(name string) *image.RGBA {
 	w.s.t.Helper()
 	data, err := w.s.grab(w.id)
 	if err != nil {
@@ -402,34 +408,32 @@ const (
 	sideGround  rgb = 0xF4F2EC
 )
 
-func (c rgb) is(img image.Image, x, y int) bool {
-	r, g, b, _ := img.At(x, y).RGBA()
-	near := func(a uint32, b rgb) bool { return a>>8 <= uint32(b)+2 && uint32(b) <= a>>8+2 }
-	return near(r, c>>16&0xff) && near(g, c>>8&0xff) && near(b, c&0xff)
+func (c rgb) is(img *image.RGBA, x, y int) bool {
+	i := img.PixOffset(x, y)
+	near := func(a uint8, b rgb) bool { return rgb(a) <= b+2 && b <= rgb(a)+2 }
+	return near(img.Pix[i], c>>16&0xff) && near(img.Pix[i+1], c>>8&0xff) && near(img.Pix[i+2], c&0xff)
 }
 
 // fills finds the areas of one colour that are at least as large as least, from
 // the top down.
-func fills(img image.Image, c rgb, least image.Point) []image.Rectangle {
-	b := img.Bounds()
-	seen := make([]bool, b.Dx()*b.Dy())
+func fills(img *image.RGBA, c rgb, least image.Point) []image.Rectangle {
+	seen := make([]bool, len(img.Pix)/4)
 	var out []image.Rectangle
 	var stack []image.Point
-	for y := b.Min.Y; y < b.Max.Y; y++ {
-		for x := b.Min.X; x < b.Max.X; x++ {
+	for y := range img.Rect.Max.Y {
+		for x := range img.Rect.Max.X {
+			if seen[img.PixOffset(x, y)/4] || !c.is(img, x, y) {
+				continue
+			}
 			area := image.Rectangle{}
 			stack = append(stack[:0], image.Pt(x, y))
 			for len(stack) > 0 {
 				p := stack[len(stack)-1]
 				stack = stack[:len(stack)-1]
-				if !p.In(b) {
+				if !p.In(img.Rect) || seen[img.PixOffset(p.X, p.Y)/4] || !c.is(img, p.X, p.Y) {
 					continue
 				}
-				i := (p.Y-b.Min.Y)*b.Dx() + p.X - b.Min.X
-				if seen[i] || !c.is(img, p.X, p.Y) {
-					continue
-				}
-				seen[i] = true
+				seen[img.PixOffset(p.X, p.Y)/4] = true
 				area = area.Union(image.Rect(p.X, p.Y, p.X+1, p.Y+1))
 				stack = append(stack, p.Add(image.Pt(1, 0)), p.Add(image.Pt(-1, 0)), p.Add(image.Pt(0, 1)), p.Add(image.Pt(0, -1)))
 			}
