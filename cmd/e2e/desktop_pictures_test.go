@@ -120,8 +120,9 @@ func TestDesktopPictures(t *testing.T) {
 		return menu.Dx() > 150 && menu.Dy() > 150
 	})
 	img := s.shot("tray")
-	crop := image.NewRGBA(image.Rect(0, 0, menu.Dx(), strip.Max.Y-menu.Min.Y))
-	draw.Draw(crop, crop.Bounds(), img, image.Pt(menu.Min.X, menu.Min.Y), draw.Src)
+	left := min(menu.Min.X, icon.Min.X-6)
+	crop := image.NewRGBA(image.Rect(0, 0, menu.Max.X-left, strip.Max.Y-menu.Min.Y))
+	draw.Draw(crop, crop.Bounds(), img, image.Pt(left, menu.Min.Y), draw.Src)
 	var out bytes.Buffer
 	if err := png.Encode(&out, crop); err != nil {
 		t.Fatal(err)
