@@ -261,6 +261,9 @@ func modelOf(m wire.Mission) string {
 // person comes first.
 func standing(m wire.Mission, pending int) (Shape, string) {
 	p := mission.Phase(m.Phase)
+	if m.Failure != nil && m.Failure.Code == string(mission.PrivateStateFailure) && !p.Terminal() {
+		return ShapeNeeds, "can't be recorded"
+	}
 	if !p.Terminal() && (pending > 0 || p == mission.Proposed) {
 		return ShapeNeeds, "needs you"
 	}
@@ -327,6 +330,9 @@ func timing(m wire.Mission, now time.Time) (text, end string, bar bool, fraction
 // detail says in one line what the mission does, wants or came to.
 func detail(m wire.Mission, pending []wire.Approval, now time.Time) Detail {
 	p := mission.Phase(m.Phase)
+	if f := m.Failure; f != nil && f.Code == string(mission.PrivateStateFailure) && !p.Terminal() {
+		return Detail{Text: oneLine(f.Message)} // nothing else is true until that is mended
+	}
 	if len(pending) > 0 && !p.Terminal() {
 		d := Wants(pending[0])
 		if len(pending) > 1 {
