@@ -67,3 +67,11 @@ func ParseWorkNext(text string) WorkNext {
 	}
 	return NextWaiting
 }
+
+// Sentence tells a person why the turn failed and what to do.
+func (o TurnOutcome) Sentence() string {
+	if o.Stage == StageOwnership {
+		return "The folder was removed or replaced while the mission owned it, so its agent was stopped. Look at what happened there, then stop the mission."
+	}
+	return o.Code.Sentence()
+}

@@ -141,7 +141,7 @@ func (in ScheduleInput) blocked() (Decision, bool) {
 			code = Unknown
 		}
 		if !in.Last.retryable() || in.Failures >= maxFailures {
-			return block(code, code.Sentence())
+			return block(code, in.Last.Sentence())
 		}
 	} else if in.Failures >= maxFailures {
 		return block(Unknown, Unknown.Sentence())

@@ -242,3 +242,32 @@ func TestOneOfFiveStops(t *testing.T) {
 		}
 	}
 }
+
+// TestFolderRemoved is case 33: the checkout is deleted under a running worker,
+// which is stopped and blocked with that reason.
+func TestFolderRemoved(t *testing.T) {
+	m := newMachine(t).start()
+	v := m.watch()
+	repo := m.repo("repo")
+	mi := v.begin(m.demoTerms(repo, "demo:slow 4000"))
+	entry(v, mi, wire.KindText, func(wire.Text) bool { return true })
+	if err := os.Rename(repo, repo+" moved"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(repo, 0o755); err != nil { // another folder of that name
+		t.Fatal(err)
+	}
+	blocked := v.phase(mi.ID, "blocked")
+	if f := blocked.Failure; f == nil || f.Stage != "checkout_ownership" || !strings.Contains(blocked.BlockedBy, "removed or replaced") {
+		t.Errorf("blocked by %q, %+v", blocked.BlockedBy, f)
+	}
+	v.noProvider(blocked)
+	if r, err := try[wire.MissionResult](v, wire.MethodMissionResume, wire.MissionParams{ID: mi.ID}); err == nil {
+		v.wait("the next turn to be refused, too", func() bool {
+			x := v.missions[mi.ID]
+			return x.Phase == "blocked" && len(x.Turns) == 2 && x.Turns[1].Outcome == "failed"
+		})
+		_ = r
+	}
+	do[wire.MissionResult](v, wire.MethodMissionStop, wire.MissionParams{ID: mi.ID})
+}

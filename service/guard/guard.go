@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -30,6 +32,7 @@ const (
 	causeKeeper    cause = "keeper" // the keeper is gone: nothing may be left to chance
 	causeLog       cause = "log"    // what happens can't be recorded any more
 	causeFull      cause = "full"   // the log is as long as a log may be
+	causeFolder    cause = "folder" // the checkout is gone, or is another one
 )
 
 // Reasons of a session's end that the guard gives by itself.
@@ -90,7 +93,8 @@ type guard struct {
 	commands    map[string]*command
 	order       []string // ids of commands, oldest first
 	launch      *wire.Launch
-	tree        *proc.Tree // replaced by renewTree
+	folder      os.FileInfo // of the checkout when the guard was started
+	tree        *proc.Tree  // replaced by renewTree
 	turn        *turn
 	talk        *conversation
 	providerPID int // of the last provider that was launched
@@ -216,7 +220,15 @@ func (g *guard) expiredLocked() bool {
 	return true
 }
 
-// watchClock looks at the deadline every Check and at its exact moment. Timers
+// folderGoneLocked says that the checkout was removed, or that its name leads
+// to another folder than when the mission was started.
+func (g *guard) folderGoneLocked() bool {
+	now, err := os.Stat(g.launch.Folder)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(now, g.folder)
+}
+
+// watchClock looks at the deadline every Check and at its exact moment, and at
+// the checkout with each look. Timers
 // stop while a machine sleeps, so the exact one alone would be late.
 func (g *guard) watchClock() {
 	tick := time.NewTicker(g.o.Check)
@@ -233,6 +245,9 @@ func (g *guard) watchClock() {
 		g.mu.Lock()
 		expired := g.expiredLocked()
 		left := g.deadline.Remaining(g.o.Now())
+		if !expired && g.turn != nil && g.folderGoneLocked() {
+			g.haltLocked(causeFolder)
+		}
 		g.mu.Unlock()
 		if expired {
 			return

@@ -372,7 +372,7 @@ func (g *guard) startLocked(p wire.StartParams) error {
 	if err := checkInstructions(l); err != nil {
 		return wire.InvalidField("instructions", "can't be used: "+err.Error())
 	}
-	g.launch = &l
+	g.launch, g.folder = &l, info
 	g.redact.Store(redactor(l.Env))
 	return nil
 }
@@ -402,6 +402,9 @@ func (g *guard) turnLocked(p wire.TurnParams) error {
 	}
 	fault.Point("guard.turn-logged")
 	g.turn = t
+	if g.folderGoneLocked() {
+		g.haltLocked(causeFolder)
+	}
 	g.wg.Go(func() { g.runTurn(t) })
 	return nil
 }

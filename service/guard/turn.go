@@ -270,6 +270,9 @@ func (g *guard) finishLocked(t *turn, out *wire.TurnFinished) {
 	switch {
 	case t.cause == causeDeadline:
 		clearFailure(out, mission.TimedOut)
+	case t.cause == causeFolder:
+		o := ofOutcome(mission.FailedTurn(mission.StageOwnership, mission.Unknown))
+		out.Outcome, out.Stage, out.Code, out.Retryable = o.Outcome, o.Stage, o.Code, o.Retryable
 	case t.cause == causeLog:
 		*out = wire.TurnFinished{Turn: out.Turn, Ended: out.Ended, Left: out.Left, Result: out.Result}
 		o := ofOutcome(mission.FailedTurn(mission.StageExecution, mission.PrivateStateFailure))
@@ -284,7 +287,7 @@ func (g *guard) finishLocked(t *turn, out *wire.TurnFinished) {
 		if out.Stage == "" {
 			out.Stage = string(mission.StageExecution)
 		}
-		out.Message = mission.Code(out.Code).Sentence()
+		out.Message = mission.TurnOutcome{Stage: mission.Stage(out.Stage), Code: mission.Code(out.Code)}.Sentence()
 	}
 	if out.Outcome == string(mission.Succeeded) {
 		out.Next = string(mission.ParseWorkNext(said.Final))

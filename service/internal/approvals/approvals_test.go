@@ -292,7 +292,10 @@ func TestUnheard(t *testing.T) {
 	want("heard", "m-1", "p-6")
 	update(func(tx *store.Tx) error { _, err := approvals.Delivered(tx, "p-3", true); return err })
 	want("gone", "m-2")
-	update(func(tx *store.Tx) error { _, err := approvals.CloseAll(tx, "m-1", approval.Withdrawn, "stop", at); return err })
+	update(func(tx *store.Tx) error {
+		_, err := approvals.CloseAll(tx, "m-1", approval.Withdrawn, "stop", at)
+		return err
+	})
 	want("ended", "m-1")
 	update(func(tx *store.Tx) error { _, err := approvals.Delivered(tx, "p-6", false); return err })
 	want("heard after the end", "m-1")

@@ -337,7 +337,7 @@ func (w *worker) turnFinished(t wire.TurnFinished, seq uint64) error {
 			fallthrough
 		case out.Outcome == mission.Failed:
 			r.Failures++
-			r.Failure = &Failure{Stage: out.Stage, Code: out.Code, Message: out.Code.Sentence(), Retryable: out.Retryable}
+			r.Failure = &Failure{Stage: out.Stage, Code: out.Code, Message: out.Sentence(), Retryable: out.Retryable}
 		case out.Outcome == mission.Succeeded:
 			r.Failures, r.Failure, r.Renewed = 0, nil, false
 		}
