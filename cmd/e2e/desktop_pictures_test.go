@@ -133,7 +133,7 @@ func TestDesktopPictures(t *testing.T) {
 // readme keeps a picture of a window in front.
 func (s *screen) readme(name string, w window) {
 	s.t.Helper()
-	s.xdo("mousemove", "1279", "799") // off the window
+	s.park()
 	w.shot(name)
 	data, err := s.grab(w.id)
 	if err != nil {

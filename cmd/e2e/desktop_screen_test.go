@@ -198,6 +198,15 @@ func (s *screen) xdo(args ...string) string {
 	return strings.TrimSpace(out)
 }
 
+// park takes the pointer off all windows. Fyne ends with a panic when the
+// pointer moves for the first time over a window that is just being closed
+// (github.com/fyne-io/fyne/issues/5981), so a test that closes what it has just
+// opened parks first.
+func (s *screen) park() {
+	s.t.Helper()
+	s.xdo("mousemove", "1279", "799")
+}
+
 // until looks until cond holds.
 func (s *screen) until(what string, cond func() bool) {
 	s.t.Helper()

@@ -30,7 +30,9 @@ func TestDesktopTray(t *testing.T) {
 
 	slow := s.start(v, m.demoTerms(m.repo("slow"), "demo:slow 100000"))
 	icons["working"] = h.says("Reeve: 1 mission under way").icon
-	asking := s.start(v, m.demoTerms(m.repo("asking"), "demo:command touch made.txt"))
+	// Its start is answered elsewhere at once: the dialog of that turns to the
+	// question that follows.
+	asking := v.begin(m.demoTerms(m.repo("asking"), "demo:command touch made.txt"))
 	ask, _ := v.asked(asking.ID, "touch made.txt")
 	l := h.says("Reeve: 1 approval waits for you")
 	icons["needs you"] = l.icon
@@ -86,6 +88,7 @@ func TestDesktopTray(t *testing.T) {
 	v.phase(slow.ID, "paused")
 	h.choose("⏸ demo:slow", "Resume")
 	v.phase(slow.ID, "working")
+	s.park()
 	h.choose("● demo:slow", "Open")
 	s.window("Reeve: " + slow.Title)
 	h.choose("Open Reeve")

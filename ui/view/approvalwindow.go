@@ -230,6 +230,13 @@ func (w *approvalWindow) refresh() {
 	w.changed()
 }
 
+// waits tells whether what is shown still waits for an answer. It asks the
+// model: of news that came together, the window draws only the last state.
+func (w *approvalWindow) waits() bool {
+	a, ok := w.d.st.Approval(w.id)
+	return ok && a.State == string(approval.Pending)
+}
+
 // changed brings counter and buttons in line.
 func (w *approvalWindow) changed() {
 	pending := w.d.st.Pending("")

@@ -142,7 +142,7 @@ func (d *desk) proposing(c model.Change) bool {
 // stays on its question, and its counter tells of the new one.
 func (d *desk) asked(changes []model.Change) {
 	for _, c := range changes {
-		if c.Kind == model.Asked && (d.approvals == nil || d.approvals.settled != "") {
+		if c.Kind == model.Asked && (d.approvals == nil || !d.approvals.waits()) {
 			d.review(c.Approval.ID)
 		}
 	}
