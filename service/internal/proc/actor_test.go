@@ -61,7 +61,7 @@ func TestClassify(t *testing.T) {
 			m[62] = Info{ID: ID{62, 60, "b"}, PPID: 1, SID: 60, PidNS: "ns", envRead: true}
 		}, true},
 		{"a daemon in the worker's cgroup", 1, 100, func(_ map[int]Info, p *Info) { p.Cgroup = "/user/reeve-a" }, true},
-		{"a daemon in a cgroup below the worker's", 1, 100, func(_ map[int]Info, p *Info) { p.Cgroup = "/user/reeve-a/work/x" }, true},
+		{"a daemon in a cgroup below the worker's", 1, 100, func(_ map[int]Info, p *Info) { p.Cgroup = "/user/reeve-a/deep/x" }, true},
 		{"a daemon in a cgroup of a like name", 1, 100, func(_ map[int]Info, p *Info) { p.Cgroup = "/user/reeve-ab" }, false},
 		{"a daemon with the mark", 1, 100, func(_ map[int]Info, p *Info) { p.attempt = "a-1" }, true},
 		{"a child of a marked shell", 11, 11, func(m map[int]Info, _ *Info) {
