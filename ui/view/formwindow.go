@@ -151,7 +151,26 @@ func (f *formWindow) agentRow() fyne.CanvasObject {
 	f.model.SetPlaceHolder("The agent's own default")
 	f.model.OnChanged = func(string) { f.changed() }
 	return field(kit.Small("Agent", kit.Bold), f.agents,
-		kit.Row(8, kit.Note("Model"), kit.Fix(240, kit.FieldFor(f.model, false, 32))))
+		kit.Row(8, kit.Note("Model"), kit.Fix(240, kit.FieldFor(f.model, false, 32)), kit.Gap(8), kit.Fix(200, f.budgetChoice())))
+}
+
+// budgets are the limits of cost that the form offers, in US dollars; turns and
+// tokens are limited from the command line.
+var budgets = []float64{0, 1, 2, 5, 10, 20, 50}
+
+func (f *formWindow) budgetChoice() *kit.Select {
+	var options []kit.Option
+	for _, usd := range budgets {
+		label := "no limit"
+		if usd > 0 {
+			label = model.Cost(&usd)
+		}
+		options = append(options, kit.Option{Label: label})
+	}
+	return kit.NewSelect("Budget", options, 0, func(i int) {
+		f.form.Terms.Budget.CostUSD = budgets[i]
+		f.changed()
+	}).Small()
 }
 
 func (f *formWindow) scopeRow() fyne.CanvasObject {
