@@ -37,8 +37,8 @@ func main() {
 }
 
 func run(hidden bool) error {
-	if runtime.GOOS == "linux" && os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
-		return fmt.Errorf("there is no display here; start it inside a desktop session, or use the command line: reeve --help")
+	if err := view.CheckDisplay(os.Getenv); err != nil {
+		return err
 	}
 	socket, err := sock.Path(os.Getenv)
 	if err != nil {

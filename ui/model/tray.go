@@ -143,7 +143,9 @@ func (s *State) Tray(now time.Time) Tray {
 }
 
 func missionMenu(row Row, p mission.Phase) MenuItem {
-	item := MenuItem{Label: cut(row.Shape.Glyph()+" "+row.Title+", "+row.Time, menuWidth), ID: row.ID}
+	// Menus are drawn in the desktop's own font, which often lacks ⏸.
+	glyph := strings.Replace(row.Shape.Glyph(), "⏸", "‖", 1)
+	item := MenuItem{Label: cut(glyph+" "+row.Title+", "+row.Time, menuWidth), ID: row.ID}
 	item.Items = append(item.Items, MenuItem{Label: "Open", Do: DoOpenMission, ID: row.ID})
 	if p == mission.Paused || p == mission.Blocked {
 		item.Items = append(item.Items, MenuItem{Label: "Resume", Do: DoResume, ID: row.ID})

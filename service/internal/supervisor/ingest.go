@@ -124,8 +124,10 @@ func (w *worker) active(e wire.Entry, tool, detail string) {
 	if w.rec.Phase != mission.Working {
 		return
 	}
-	if tool == "" && w.rec.Activity != nil {
-		tool, detail = w.rec.Activity.Tool, w.rec.Activity.Detail
+	// Words between tools change nothing but the time; before the first tool
+	// they say that the agent is there.
+	if a := w.rec.Activity; tool == "" && a != nil && a.Tool != "" {
+		tool, detail = a.Tool, a.Detail
 	}
 	w.rec.Activity = &Activity{Tool: tool, Detail: detail, At: e.At}
 	w.touch()
