@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -93,7 +94,8 @@ func (w *worker) expire(now mission.Instant) {
 		return
 	}
 	var closed []approvals.Record
-	err := w.commit(func(*Record) {}, func(tx *store.Tx) (err error) {
+	// The mission itself does not change: what a person saw of it still holds.
+	err := w.s.DB.Update(context.WithoutCancel(w.s.ctx), func(tx *store.Tx) (err error) {
 		closed, err = approvals.CloseAll(tx, w.rec.ID, approval.Expired, "deadline", w.s.now())
 		return err
 	})
@@ -102,6 +104,7 @@ func (w *worker) expire(now mission.Instant) {
 		return
 	}
 	w.expired = true
+	w.show()
 	for _, a := range closed {
 		w.s.Announce.Approval(a)
 	}
