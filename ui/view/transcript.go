@@ -332,7 +332,7 @@ func (v *transcriptView) permission(it model.Item) fyne.CanvasObject {
 	}
 	if rule, ok := strings.CutPrefix(p.By, "rule "); ok && p.State == "allowed" {
 		// Nobody had to look at it; it is told, quietly.
-		return v.at(it.At, kit.Sized(0, 20, kit.Row(6, kit.NewIcon(kit.ShapeCheck, 10, kit.Quiet), kit.Note("allowed unasked ("+rule+")"), kit.Shrink(kit.NewText(p.Asks.Code, kit.SizeSmall, kit.Quiet, kit.Mono).CutEnd()))))
+		return v.at(it.At, kit.Sized(0, 24, kit.Row(6, kit.NewIcon(kit.ShapeCheck, 10, kit.Quiet), kit.Note("allowed unasked ("+rule+")"), kit.Shrink(kit.NewText(p.Asks.Code, kit.SizeSmall, kit.Quiet, kit.Mono).CutEnd()))))
 	}
 	text := capital(word)
 	if p.By != "" && strings.Contains(p.By, fmt.Sprintf("(pid %d)", v.d.o.PID)) {
