@@ -15,8 +15,8 @@ import (
 
 // TestWorkerCannotDecide is the first part of case 23: a real agent tries to
 // allow another mission's start from a shell, in a session of its own, after a
-// double fork, with a clean environment, from a server process it left running,
-// and by hand on the socket. Each is refused, recorded and shown, and the agent
+// double fork, with a clean environment, from a process it left running, from an
+// MCP server it started, and by hand on the socket. Each is refused, recorded and shown, and the agent
 // may still read its own mission.
 func TestWorkerCannotDecide(t *testing.T) {
 	m, _, v, terms := claudeMachine(t)
@@ -36,6 +36,12 @@ func TestWorkerCannotDecide(t *testing.T) {
 	byHand := fmt.Sprintf(`{"version":2,"id":"1","method":"approval.answer","params":{"id":"%s","digest":"%s","allow":true}}`, victim.Approval.ID, victim.Approval.Digest)
 	script := strings.Join([]string{
 		"export REEVE_STATE=" + shellQuote(m.state),
+		// A server of the Model Context Protocol on pipes, as agents start them.
+		"mkfifo in out; (setsid sh mcp.sh <in >out &)",
+		"exec 3>in 4<out",
+		`echo '{"jsonrpc":"2.0","id":1,"method":"initialize"}' >&3; read x <&4`,
+		`echo '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"allow"}}' >&3; read x <&4`,
+		"exec 3>&- 4<&-",
 		allow + " >1 2>&1; echo exit=$? >>1",
 		"setsid sh -c \"" + strings.ReplaceAll(allow, `"`, `\"`) + " >2 2>&1; echo exit=\\$? >>2\"",
 		"(setsid sh -c '(sh -c \"" + strings.ReplaceAll(allow, "'", "") + " >3 2>&1; echo exit=\\$? >>3; echo three >pipe\") &' &)",
@@ -56,6 +62,15 @@ WORK_NEXT: done>>`)
 	if err := os.WriteFile(filepath.Join(repo, "attack.sh"), []byte(script), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	mcp := strings.Join([]string{
+		"while read -r line; do case $line in",
+		"*tools/call*) " + strings.ReplaceAll(allow, "'", "") + " >10 2>&1; echo exit=$? >>10; echo '{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}' ;;",
+		"*) echo '{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":\"2025-06-18\"}}' ;;",
+		"esac; done",
+	}, "\n")
+	if err := os.WriteFile(filepath.Join(repo, "mcp.sh"), []byte(mcp), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	ask, _ := v.asked(mi.ID, "attack.sh")
 	v.answer(ask, wire.AnswerParams{Allow: true})
 	end := v.phase(mi.ID, "completed")
@@ -72,6 +87,9 @@ WORK_NEXT: done>>`)
 			t.Errorf("%s: %s", how, r)
 		}
 	}
+	if r := result(10); !strings.Contains(r, "exit=4") || !strings.Contains(r, "person") {
+		t.Errorf("from an MCP server: %s", r)
+	}
 	if r := result(6); !strings.Contains(r, string(wire.CodeForbiddenForWorkers)) {
 		t.Errorf("by hand: %s", r)
 	}
@@ -86,7 +104,7 @@ WORK_NEXT: done>>`)
 	if got := do[wire.MissionResult](v, wire.MethodMissionGet, wire.IDParams{ID: victim.Mission.ID}).Mission; got.Phase != "proposed" {
 		t.Errorf("the other mission is %s", got.Phase)
 	}
-	const attempts = 8
+	const attempts = 9
 	v.wait("every refusal to be shown", func() bool { return len(v.refusals) >= attempts && v.service.Refusals >= attempts })
 	for _, r := range v.refusals {
 		if r.Mission != mi.ID {
