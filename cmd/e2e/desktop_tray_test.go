@@ -86,7 +86,7 @@ func TestDesktopTray(t *testing.T) {
 	// shows there.
 	h.choose("● demo:slow", "Pause")
 	v.phase(slow.ID, "paused")
-	h.choose("⏸ demo:slow", "Resume")
+	h.choose("‖ demo:slow", "Resume")
 	v.phase(slow.ID, "working")
 	s.park()
 	h.choose("● demo:slow", "Open")

@@ -62,3 +62,22 @@ func TestNoProviderAfterTheDeadline(t *testing.T) {
 		t.Fatalf("a provider was started after the deadline (%v)", err)
 	}
 }
+
+// A stop that comes when the time is over must not make a person's end of what
+// the deadline ended.
+func TestStopAfterTheDeadline(t *testing.T) {
+	t.Parallel()
+	w, c := started(t, "fake")
+	w.turn(c, `echo "@ask 1 execute rm x"; read a; echo "answer $a"; sleep 300`)
+	asked(t, c)
+	w.shift(time.Hour, time.Hour)
+	if _, err := c.Stop(within(t), wire.GuardStopParams{Reason: "deadline"}); err != nil {
+		t.Fatal(err)
+	}
+	if r := data[wire.PermissionResolved](t, next(t, c, wire.KindPermissionResolved)); r.Outcome != "expired" {
+		t.Errorf("the request: %+v", r)
+	}
+	if fin := finished(t, c); fin.Outcome != "timed_out" {
+		t.Errorf("the turn: %+v", fin)
+	}
+}

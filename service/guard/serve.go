@@ -426,7 +426,10 @@ func (g *guard) stopLocked(p wire.GuardStopParams) later {
 	if reason == "" {
 		reason = "stop"
 	}
-	g.askToEndLocked(causeStop, reason)
+	// A stop that comes when the time is over is the deadline's.
+	if !g.expiredLocked() {
+		g.askToEndLocked(causeStop, reason)
+	}
 	return func() (any, error) {
 		<-g.ended
 		g.mu.Lock()

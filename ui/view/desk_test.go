@@ -41,7 +41,7 @@ func TestTrayMenu(t *testing.T) {
 		}
 		return m.Items[i]
 	}
-	paused := item(menu, "⏸ Rewrite onboarding")
+	paused := item(menu, "‖ Rewrite onboarding")
 	item(paused.ChildMenu, "Resume").Action()
 	item(menu, "New mission…").Action()
 	service := item(menu, "Service").ChildMenu
