@@ -43,7 +43,6 @@ type worker struct {
 	losing   bool          // the guard's connection ended; whether it lives is being found out
 	dirty    bool          // activity changed since the last announcement
 	flush    *time.Timer
-	messages map[string]string // texts of answers to questions, by approval
 }
 
 // watcher is a call that answers when the record satisfies a condition.
@@ -53,7 +52,7 @@ type watcher struct {
 }
 
 func newWorker(s *Supervisor, r Record) *worker {
-	w := &worker{s: s, rec: r, seen: r, told: r.Ingested, cmds: make(chan func()), done: make(chan struct{}), timer: time.NewTimer(time.Hour), flush: time.NewTimer(time.Hour), quiet: mission.Jitter(mission.QuietInterval, rand.Float64()), messages: map[string]string{}}
+	w := &worker{s: s, rec: r, seen: r, told: r.Ingested, cmds: make(chan func()), done: make(chan struct{}), timer: time.NewTimer(time.Hour), flush: time.NewTimer(time.Hour), quiet: mission.Jitter(mission.QuietInterval, rand.Float64())}
 	w.timer.Stop()
 	w.flush.Stop()
 	return w
