@@ -10,7 +10,7 @@ CACHE    := .cache
 AGENTS   := $(CACHE)/agents
 
 
-.PHONY: help build run test test-unit test-e2e test-mutants test-crash test-fuzz bench deps deps-build deps-test agents lint cross icons clean
+.PHONY: help build run test test-unit test-e2e test-providers test-mutants test-service test-crash test-fuzz test-packages packages bench deps deps-build deps-test deps-packages agents more-agents lint cross icons clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -36,6 +36,14 @@ $(AGENTS)/.installed: cmd/e2e/agents/package.json cmd/e2e/agents/package-lock.js
 	cd $(AGENTS) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
+more-agents: $(AGENTS)/providers/.installed ## install the further pinned agent programs of test-providers
+
+$(AGENTS)/providers/.installed: cmd/e2e/agents/providers/package.json cmd/e2e/agents/providers/package-lock.json
+	@mkdir -p $(AGENTS)/providers
+	cp $^ $(AGENTS)/providers/
+	cd $(AGENTS)/providers && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
 test: deps-test agents lint cross ## everything that has to pass, with one line of totals at the end
 	@./packaging/test.sh all
 
@@ -45,17 +53,33 @@ test-unit: ## the tests that need no display and no agent programs
 test-e2e: deps-test agents ## real binaries, real agents, a real desktop
 	@./packaging/test.sh e2e
 
-test-mutants: ## every safety rule has a patch that must turn its own test red
+test-providers: deps-test agents more-agents ## every scenario with every real agent program, and the table of them
+	@./packaging/test.sh providers
+
+test-mutants: deps-test ## every safety rule has a patch that must turn its own test red
 	@./packaging/mutants.sh
 
-test-crash: deps-test ## crash the service and its guards at every fault point
-	REEVE_TEST_CRASH=all go test -count=1 -timeout 30m -v -run 'TestCrash$$' ./cmd/e2e
+test-service: deps-test ## the installed service below a real systemd user manager, from install to uninstall
+	@./packaging/test-service.sh
+
+test-crash: deps-test ## the kill matrix (every fault point, victim and phase), and power cut at every sync
+	REEVE_TEST_CRASH=all go test -count=1 -timeout 40m -parallel 3 -v -run 'TestCrash$$|TestReadopt64' ./cmd/e2e
+	REEVE_TEST_CRASH=all go test -count=1 -timeout 30m -v -run 'PowerLoss' ./service/internal/private ./service/internal/runlog ./service/internal/store
 
 FUZZTIME ?= 20s
 test-fuzz: ## every fuzz target for FUZZTIME each
 	@./packaging/fuzz.sh $(FUZZTIME)
 
-bench: ## measure, as ratios within one run
+deps-packages:
+	@./packaging/deps.sh packages
+
+packages: deps-packages ## build what this machine can build into dist/: Linux packages, the Windows installer, macOS
+	@./packaging/packages.sh
+
+test-packages: deps-packages ## install, use, upgrade and remove the packages in dist/ (needs root)
+	@./packaging/test-packages.sh
+
+bench: agents ## measure, as ratios within one run
 	@./packaging/bench.sh
 
 lint: ## formatting and vet
@@ -70,4 +94,4 @@ icons: ## make the PNG icons from their SVG sources
 	go run ./packaging/icons/generate
 
 clean:
-	rm -rf $(BIN) $(CACHE)
+	rm -rf $(BIN) $(CACHE) dist

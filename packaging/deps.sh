@@ -1,12 +1,15 @@
 #!/bin/sh
-# Installs what building (build) or testing (test) needs on a bare Debian or
-# Ubuntu machine. Elsewhere it only says what is missing.
+# Installs what building (build), testing (test), or making and testing packages
+# (packages) needs on a bare Debian or Ubuntu machine. Elsewhere it only says what is missing.
 set -eu
 case "${1:-build}" in
 build) want="gcc libc6-dev pkg-config git libgl1-mesa-dev xorg-dev" ;;
 test)  want="gcc libc6-dev git nodejs npm libgl1-mesa-dev xorg-dev xvfb xauth xdotool wmctrl openbox imagemagick x11-utils
-  dbus dbus-bin dunst libnotify-bin libglib2.0-bin xfce4-panel xfconf iproute2 procps fonts-noto-cjk" ;;
-*) echo "usage: deps.sh build|test" >&2; exit 2 ;;
+  dbus dbus-bin systemd dunst libnotify-bin libglib2.0-bin gnome-keyring xfce4-panel xfconf iproute2 procps strace fonts-noto-cjk" ;;
+packages) want="gcc libc6-dev pkg-config git libgl1-mesa-dev xorg-dev binutils nsis gcc-mingw-w64-x86-64
+  debootstrap rpm pacman-package-manager libarchive-tools lintian rpmlint desktop-file-utils appstream man-db
+  wine wine64 xvfb xauth xdotool imagemagick libplist-utils icnsutils file openssl osslsigncode procps" ;;
+*) echo "usage: deps.sh build|test|packages" >&2; exit 2 ;;
 esac
 command -v dpkg-query >/dev/null 2>&1 || { echo "Not a Debian-like system; needed are the equivalents of: $want"; exit 0; }
 missing=""

@@ -3,16 +3,37 @@
 set -eu
 cd "$(dirname "$0")/.."
 mode="${1:-all}"
-export REEVE_TEST_CLAUDE="${REEVE_TEST_CLAUDE:-$PWD/.cache/agents/node_modules/@anthropic-ai/claude-code-linux-x64/claude}"
+agents="$PWD/.cache/agents/node_modules"
+export REEVE_TEST_CLAUDE="${REEVE_TEST_CLAUDE:-$agents/@anthropic-ai/claude-code-linux-x64/claude}"
+export REEVE_TEST_CODEX="${REEVE_TEST_CODEX:-$agents/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex}"
+# Where its program was not to be had, the tests that want it say so.
+opencode="${REEVE_TEST_OPENCODE:-$agents/opencode-linux-x64/bin/opencode}"
+[ ! -x "$opencode" ] || export REEVE_TEST_OPENCODE="$opencode"
 mkdir -p .cache
 all=$(go list ./... | grep -v -e '/cmd/reeve-desktop$')
 e2e=$(printf '%s\n' "$all" | grep '/cmd/e2e$' || true)
 unit=$(printf '%s\n' "$all" | grep -v '/cmd/e2e$')
 case "$mode" in
-all) pkgs="$unit $e2e" ;;
+all) pkgs="$e2e $unit" ;; # the longest first, beside the others
 unit) pkgs="$unit" ;;
 e2e) pkgs="$e2e" ;;
-*) echo "usage: test.sh all|unit|e2e" >&2; exit 2 ;;
+providers)
+	# The real agent programs, scenario by scenario, and the table of what was seen.
+	export REEVE_TEST_TABLE="$PWD/.cache/providers.txt"
+	rm -f "$REEVE_TEST_TABLE"
+	export REEVE_TEST_SCENARIOS=all
+	# The ACP agents, by their ready entries.
+	more="$PWD/.cache/agents/providers/node_modules"
+	export REEVE_TEST_GEMINI="${REEVE_TEST_GEMINI:-$more/.bin/gemini}"
+	export REEVE_TEST_CLAUDE_ACP="${REEVE_TEST_CLAUDE_ACP:-$more/.bin/claude-agent-acp}"
+	export REEVE_TEST_CODEX_ACP="${REEVE_TEST_CODEX_ACP:-$more/@zed-industries/codex-acp-linux-x64/bin/codex-acp}"
+	code=0
+	go test -race -count=1 -timeout 40m -parallel 3 ./service/provider/conform || code=$?
+	go test -race -count=1 -timeout 20m -v -run 'TestOpenCode|TestGemini' ./service/provider/acp || code=$?
+	[ ! -f "$REEVE_TEST_TABLE" ] || cat "$REEVE_TEST_TABLE"
+	exit $code
+	;;
+*) echo "usage: test.sh all|unit|e2e|providers" >&2; exit 2 ;;
 esac
 # shellcheck disable=SC2086
-exec go run gotest.tools/gotestsum@v1.13.0 --format pkgname --jsonfile .cache/test.json -- -race -timeout 20m $pkgs
+exec go run gotest.tools/gotestsum@v1.13.0 --format pkgname --jsonfile .cache/test.json -- -race -timeout 30m $pkgs

@@ -6,19 +6,21 @@ import (
 
 	"github.com/reevehq/reeve/ipc/server"
 	"github.com/reevehq/reeve/ipc/sock"
+	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/service/internal/proc"
 )
 
 // Actor judges a peer that was just accepted: whoever descends from a guard,
-// or can't be told apart from that, is a worker.
+// or can't be told apart from that, is a worker. Whom a worker may have had
+// started is doubtful.
 func (s *Service) Actor(peer sock.Peer) server.Actor {
 	guards := s.sup.Guards()
 	all := make([]proc.Guarded, 0, len(guards))
 	for _, g := range guards {
-		all = append(all, g)
+		all = append(all, g...)
 	}
 	v := proc.DescendsFromGuard(peer.PID, peer.Pidfd, all)
-	a := server.Actor{Worker: v.Worker, PID: peer.PID, Program: "unknown program", TTY: v.Info.TTY, Why: v.Why}
+	a := server.Actor{Worker: v.Worker, PID: peer.PID, Process: wire.Process(v.Info.ID), Program: "unknown program", TTY: v.Info.TTY, Why: v.Why}
 	switch {
 	case v.Info.Exe != "":
 		a.Program = filepath.Base(v.Info.Exe)
@@ -27,20 +29,25 @@ func (s *Service) Actor(peer sock.Peer) server.Actor {
 	}
 	if v.Worker {
 		a.Mission = missionOf(peer.PID, guards)
+	} else if why := v.Doubt(s.firstWorker(), s.desktop()); why != "" {
+		a.Doubtful, a.Why = true, why
 	}
 	return a
 }
 
+// desktop is where the desktop's program is installed: beside this one.
+func (s *Service) desktop() string { return filepath.Join(filepath.Dir(s.o.Exe), "reeve-desktop") }
+
 // missionOf finds the mission whose guard is an ancestor of pid; "" when that
 // can't be told.
-func missionOf(pid int, guards map[string]proc.Guarded) string {
+func missionOf(pid int, guards map[string][]proc.Guarded) string {
 	chain, err := proc.Ancestors(pid)
 	if err != nil {
 		return ""
 	}
 	for _, p := range chain {
 		for id, g := range guards {
-			if p.ID == g.Root || slices.Contains(g.Sessions, p.SID) {
+			if slices.ContainsFunc(g, func(g proc.Guarded) bool { return p.ID == g.Root || slices.Contains(g.Sessions, p.SID) }) {
 				return id
 			}
 		}

@@ -60,9 +60,11 @@ func (s *Service) AuditVerify(ctx context.Context) (wire.AuditVerifyResult, erro
 
 // MissionStart proposes a mission.
 func (s *Service) MissionStart(ctx context.Context, a server.Actor, p wire.MissionStartParams) (wire.MissionStartResult, error) {
-	if err := s.starting(); err != nil {
+	leave, err := s.enter()
+	if err != nil {
 		return wire.MissionStartResult{}, err
 	}
+	defer leave()
 	prop, checks, err := s.propose(ctx, p)
 	if err != nil {
 		return wire.MissionStartResult{}, err
@@ -81,17 +83,6 @@ func (s *Service) MissionStart(ctx context.Context, a server.Actor, p wire.Missi
 		return wire.MissionStartResult{}, err
 	}
 	return wire.MissionStartResult{Mission: s.missionView(r), Approval: approvalView(ask, r)}, nil
-}
-
-// starting says why nothing is started any more, or nil: a stop that ends the
-// workers would not see what starts beside it.
-func (s *Service) starting() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopping {
-		return wire.Errorf(wire.CodeShuttingDown, "The service is shutting down; try again when it runs.")
-	}
-	return nil
 }
 
 // MissionList pages through all missions, newest first.
@@ -129,6 +120,11 @@ func (s *Service) mission(r supervisor.Record, err error) (wire.MissionResult, e
 
 // MissionSteer queues an instruction for the next turn.
 func (s *Service) MissionSteer(ctx context.Context, _ server.Actor, p wire.SteerParams) (wire.MissionResult, error) {
+	leave, err := s.enter()
+	if err != nil {
+		return wire.MissionResult{}, err
+	}
+	defer leave()
 	id, err := s.missionID(p.ID)
 	if err != nil {
 		return wire.MissionResult{}, err
@@ -151,6 +147,11 @@ func (s *Service) MissionPause(ctx context.Context, _ server.Actor, p wire.Missi
 
 // MissionResume lets a paused or blocked mission go on.
 func (s *Service) MissionResume(ctx context.Context, _ server.Actor, p wire.MissionParams) (wire.MissionResult, error) {
+	leave, err := s.enter()
+	if err != nil {
+		return wire.MissionResult{}, err
+	}
+	defer leave()
 	id, err := s.missionID(p.ID)
 	if err != nil {
 		return wire.MissionResult{}, err
@@ -169,6 +170,11 @@ func (s *Service) MissionStop(ctx context.Context, _ server.Actor, p wire.Missio
 
 // MissionRecover asks whether a mission whose guard is gone may go on.
 func (s *Service) MissionRecover(ctx context.Context, _ server.Actor, p wire.RecoverParams) (wire.MissionStartResult, error) {
+	leave, err := s.enter()
+	if err != nil {
+		return wire.MissionStartResult{}, err
+	}
+	defer leave()
 	id, err := s.missionID(p.ID)
 	if err != nil {
 		return wire.MissionStartResult{}, err
@@ -229,21 +235,28 @@ func (s *Service) ApprovalAnswer(ctx context.Context, a server.Actor, p wire.Ans
 	switch {
 	case p.Digest == "":
 		return wire.ApprovalResult{}, wire.Errorf(wire.CodeInvalidParams, "An answer must repeat the digest of what was seen.").With(map[string]string{"field": "digest"})
-	case p.For != "" && p.For != approval.ForOnce:
-		return wire.ApprovalResult{}, wire.Errorf(wire.CodeInvalidParams, "An answer can only be for this once.").With(map[string]string{"field": "for"})
+	case !slices.Contains([]string{"", approval.ForOnce, approval.ForMission, approval.ForProject}, p.For):
+		return wire.ApprovalResult{}, wire.Errorf(wire.CodeInvalidParams, "An answer is for once, mission or project.").With(map[string]string{"field": "for"})
+	case p.Pattern != "" && (p.For == "" || p.For == approval.ForOnce):
+		return wire.ApprovalResult{}, wire.Errorf(wire.CodeInvalidParams, "A pattern makes a rule, so the answer must be for the mission or the project.").With(map[string]string{"field": "pattern"})
 	case p.Allow && p.Stop:
 		return wire.ApprovalResult{}, wire.Errorf(wire.CodeInvalidParams, "Only a denial can stop the mission.").With(map[string]string{"field": "stop"})
 	case len(p.Reason) > 8000 || len(p.Text) > 64000:
 		return wire.ApprovalResult{}, wire.Errorf(wire.CodeInvalidParams, "The reason is too long; keep it under 8,000 bytes.").With(map[string]string{"field": "reason"})
 	}
 	if p.Allow {
-		if err := s.starting(); err != nil {
+		leave, err := s.enter()
+		if err != nil {
 			return wire.ApprovalResult{}, err
 		}
+		defer leave()
+	}
+	if p.For == "" {
+		p.For = approval.ForOnce
 	}
 	rec, err := s.sup.Answer(ctx, id, p.Digest, approvals.Answer{
-		Answer: approval.Answer{Allow: p.Allow, Reason: p.Reason, Stop: p.Stop, For: approval.ForOnce},
-		Who:    approvals.Who{Via: "program", Program: a.Program, PID: a.PID, TTY: a.TTY, Client: a.Client},
+		Answer: approval.Answer{Allow: p.Allow, Reason: p.Reason, Stop: p.Stop, For: p.For, Pattern: p.Pattern},
+		Who:    who(a),
 		Text:   p.Text,
 	})
 	if err != nil {

@@ -4,16 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/service/internal/checkout"
+	"github.com/reevehq/reeve/service/internal/proc"
 	"github.com/reevehq/reeve/service/internal/store"
 	"github.com/reevehq/reeve/service/internal/supervisor"
-	"github.com/reevehq/reeve/service/provider"
+	"github.com/reevehq/reeve/service/provider/acp"
 )
 
 // MissionCheck tells of every rule how proposed terms stand, and changes
@@ -35,8 +38,16 @@ func (s *Service) propose(ctx context.Context, p wire.MissionStartParams) (super
 	}
 	terms := mission.Terms{
 		Provider: p.Provider, Model: p.Model, Endpoint: p.Endpoint, Folder: p.Folder, Scope: p.Scope,
-		Minutes: p.Minutes, Budget: mission.Budget(p.Budget), Unasked: unasked,
+		Minutes: p.Minutes, Budget: mission.Budget(p.Budget), Limits: mission.Limits(p.Limits), Unasked: unasked,
+		Worktree: p.Worktree, WaitForReset: p.WaitForReset,
 	}.Normalize()
+	if terms.Limits.MemoryMB == 0 {
+		memory, err := proc.PhysicalMemory()
+		if err != nil {
+			s.log.Warn("the machine's memory can't be read, so a mission without a memory limit has none", "err", err)
+		}
+		terms.Limits.MemoryMB = mission.DefaultMemoryMB(memory)
+	}
 	prop := supervisor.Proposal{Terms: terms, Env: p.Env}
 	var checks []wire.FieldCheck
 	add := func(field, name string, ok bool, message, fix string) {
@@ -49,12 +60,12 @@ func (s *Service) propose(ctx context.Context, p wire.MissionStartParams) (super
 	}
 
 	if !bad["folder"] {
-		tree, err := s.checkFolder(ctx, terms.Folder, add)
+		tree, err := s.checkFolder(ctx, terms, add)
 		if err != nil {
 			return prop, checks, err
 		}
 		if tree != nil {
-			prop.Terms.Folder, prop.Notes = tree.Path, tree.Notes
+			prop.Terms.Folder, prop.Tree, prop.Notes = tree.Path, *tree, tree.Notes
 			if prop.GitExec, err = checkout.Executables(ctx, tree.Path); err != nil {
 				return prop, checks, err
 			}
@@ -74,9 +85,10 @@ func (s *Service) propose(ctx context.Context, p wire.MissionStartParams) (super
 
 type addCheck func(field, name string, ok bool, message, fix string)
 
-// checkFolder returns the tree when the folder can be a checkout.
-func (s *Service) checkFolder(ctx context.Context, folder string, add addCheck) (*checkout.Tree, error) {
-	tree, err := checkout.Inspect(ctx, folder, s.o.StateDir)
+// checkFolder returns the tree when the folder can be a checkout, or a worktree
+// can be made from it.
+func (s *Service) checkFolder(ctx context.Context, terms mission.Terms, add addCheck) (*checkout.Tree, error) {
+	tree, err := checkout.Inspect(ctx, terms.Folder, s.o.StateDir)
 	var r *checkout.Refusal
 	if errors.As(err, &r) {
 		add("folder", r.Name, false, r.What, r.Fix)
@@ -93,6 +105,19 @@ func (s *Service) checkFolder(ctx context.Context, folder string, add addCheck) 
 		where += " at " + tree.Head[:7]
 	}
 	add("folder", "git checkout", true, "A git checkout, "+where+".", strings.Join(tree.Notes, " "))
+	if terms.Worktree {
+		// The names of the one that will be made come with the approval.
+		plan, err := checkout.PlanWorktree(ctx, tree, s.o.StateDir, supervisor.NewID("m"))
+		if errors.As(err, &r) {
+			add("worktree", r.Name, false, r.What, r.Fix)
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		add("worktree", "worktree", true, "A worktree of its own will be made in "+filepath.Dir(plan.Path)+", on a branch of its own.", "")
+		return &tree, nil
+	}
 	if err := s.db.View(func(tx *store.Tx) error {
 		r = checkout.Conflict(tx, tree.Path, "")
 		return nil
@@ -107,27 +132,25 @@ func (s *Service) checkFolder(ctx context.Context, folder string, add addCheck) 
 	return &tree, nil
 }
 
-func (s *Service) provider(name string) provider.Provider {
-	i := slices.IndexFunc(s.o.Providers, func(p provider.Provider) bool { return p.Name() == name })
-	if i < 0 {
-		return nil
-	}
-	return s.o.Providers[i]
-}
-
 // checkProvider looks for the program and completes the proposal with it.
 func (s *Service) checkProvider(ctx context.Context, prop *supervisor.Proposal, add addCheck) {
 	name := prop.Terms.Provider
 	p := s.provider(name)
 	if p == nil {
+		list, err := s.providers()
+		if err != nil {
+			add("provider", "provider", false, fmt.Sprintf("There is no provider %q here, and the agents of your own can't be read.", name), err.Error()+".")
+			return
+		}
 		var known []string
-		for _, p := range s.o.Providers {
+		for _, p := range list {
 			known = append(known, p.Name())
 		}
 		add("provider", "provider", false, fmt.Sprintf("There is no provider %q here.", name), "Choose one of "+strings.Join(known, ", ")+".")
 		return
 	}
-	found := p.Probe(ctx, environ(prop.Env))
+	env := s.withStored(prop.Env, p.Variables())
+	found := p.Probe(ctx, environ(env))
 	switch {
 	case !found.Found:
 		add("provider", "provider", false, found.Problem, found.Fix)
@@ -139,12 +162,34 @@ func (s *Service) checkProvider(ctx context.Context, prop *supervisor.Proposal, 
 		add("provider", "provider", false, found.Problem, found.Fix)
 		return
 	}
-	prop.Program = supervisor.Program{Path: found.Path, Args: found.Args, Version: found.Version}
-	prop.Vars = p.Variables()
+	if agent, ok := p.(*acp.Provider); ok {
+		if what, fix := agent.Refusal(prop.Terms.Folder); what != "" {
+			add("provider", "safe in this folder", false, what, fix)
+			return
+		}
+	}
+	prop.Program = supervisor.Program{Path: found.Path, Args: found.Args, Version: found.Version, Mode: found.Mode}
+	prop.Vars, prop.Fixed = p.Variables(), found.Fixed
+	prop.Notes = append(prop.Notes, found.Notes...)
+	if len(found.Args) > 0 && name != "acp:demo" {
+		prop.Notes = append(prop.Notes, "It is run with the arguments "+strings.Join(quotedAll(found.Args), " ")+".")
+	}
+	if len(found.Fixed) > 0 {
+		prop.Notes = append(prop.Notes, "It always gets "+strings.Join(quotedAll(found.Fixed), " ")+".")
+	}
+	var secrets []string
+	for _, v := range p.Variables() {
+		if v.Secret && env[v.Name] != "" {
+			secrets = append(secrets, v.Name)
+		}
+	}
+	if len(secrets) > 0 {
+		prop.Notes = append(prop.Notes, "What the agent runs could read its secrets: "+strings.Join(secrets, ", ")+".")
+	}
 	if prop.Terms.Endpoint == "" {
 		prop.Terms.Endpoint = found.Endpoint
 	} else if found.Endpoint != "" && found.Endpoint != prop.Terms.Endpoint {
-		prop.Notes = append(prop.Notes, "The environment names another endpoint ("+found.Endpoint+"); the mission uses the one above.")
+		prop.Notes = append(prop.Notes, "The environment names another endpoint ("+shownEndpoint(found.Endpoint)+"); the mission uses the one above.")
 	}
 	if bad := mission.CheckEndpoint(prop.Terms.Endpoint); bad != nil {
 		add("endpoint", "endpoint", false, bad.Message, bad.Fix)
@@ -157,17 +202,28 @@ func (s *Service) checkProvider(ctx context.Context, prop *supervisor.Proposal, 
 	add("provider", "provider", true, message+".", "")
 }
 
-// ProviderList tells what was found on this machine.
-func (s *Service) ProviderList(ctx context.Context, p wire.ProviderListParams) (wire.ProviderListResult, error) {
-	var out wire.ProviderListResult
-	for _, pr := range s.o.Providers {
-		found := pr.Probe(ctx, environ(p.Env))
-		out.Providers = append(out.Providers, wire.Provider{
-			Name: pr.Name(), Title: pr.Title(), Found: found.Found, Path: found.Path, Version: found.Version,
-			SignedIn: found.SignedIn, Problem: found.Problem, Fix: found.Fix,
-		})
+// withStored adds to a proposer's variables what the provider will get of the
+// stored credentials. Whether they can be had is seen at the start; a probe
+// only asks which there are.
+func (s *Service) withStored(env map[string]string, vars []mission.Variable) map[string]string {
+	env = maps.Clone(env)
+	for _, v := range vars {
+		if _, ok := s.credentials.Where(v.Name); ok && v.Secret && env[v.Name] == "" {
+			if env == nil {
+				env = map[string]string{}
+			}
+			env[v.Name] = "stored"
+		}
 	}
-	return out, nil
+	return env
+}
+
+func quotedAll(list []string) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = strconv.Quote(s)
+	}
+	return out
 }
 
 func environ(vars map[string]string) []string {

@@ -26,7 +26,7 @@ type refusals struct {
 	last   wire.Refusal
 }
 
-// Refused counts what a worker tried, journals it and shows it.
+// Refused counts what a worker or a doubtful peer tried, journals it and shows it.
 func (s *Service) Refused(ctx context.Context, a server.Actor, method string) {
 	r := wire.Refusal{At: s.o.Now().Wall.Round(0).UTC(), Method: method, Mission: a.Mission, Program: a.Program, PID: a.PID, Why: a.Why}
 	s.mu.Lock()

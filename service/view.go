@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/service/internal/approvals"
@@ -23,7 +24,7 @@ func (s *Service) missionWith(r supervisor.Record, waiting map[string]int) wire.
 		ID: r.ID, Title: r.Title, Phase: string(r.Phase), EndReason: string(r.EndReason),
 		Provider: r.Terms.Provider, ProviderPath: r.Provider.Path, ProviderVersion: r.Provider.Version,
 		RequestedModel: r.Terms.Model, ActualModel: r.ActualModel, Model: r.Terms.Model, Endpoint: r.Terms.Endpoint,
-		Folder: r.Terms.Folder, Scope: r.Terms.Scope, Minutes: r.Terms.Minutes, Budget: wire.Budget(r.Terms.Budget),
+		Folder: r.Terms.Folder, Scope: r.Terms.Scope, Minutes: r.Terms.Minutes, Budget: wire.Budget(r.Terms.Budget), Limits: wire.Limits(r.Terms.Limits), Resources: r.Resources(),
 		Unasked: []string{}, CreatedAt: r.CreatedAt, StartedAt: timePtr(r.StartedAt), EndedAt: timePtr(r.EndedAt), NextTurnAt: timePtr(r.NextTurn),
 		Session: r.Session, Attempt: r.Attempt, Generation: r.Generation, Turn: len(r.Turns), ToolCalls: r.ToolCalls,
 		Usage: wire.Usage(r.Usage), BlockedBy: r.BlockedBy, Steering: []wire.Steering{},
@@ -39,6 +40,22 @@ func (s *Service) missionWith(r supervisor.Record, waiting map[string]int) wire.
 	}
 	if m.ActualModel != "" {
 		m.Model = m.ActualModel
+	}
+	if m.Recovery != "" {
+		m.LostAt = timePtr(r.LostAt)
+	}
+	if wt := r.Worktree; wt != nil {
+		m.Worktree = &wire.Worktree{Path: wt.Path, Branch: wt.Branch, Base: wt.Base, State: "planned", Merged: wt.Merged}
+		switch {
+		case wt.Removed:
+			m.Worktree.State = "removed"
+		case wt.Made:
+			m.Worktree.State = "made"
+		}
+	}
+	m.WaitForReset = r.Terms.WaitForReset
+	if last := r.Last; last != nil && last.Code == mission.RateLimited && (r.Phase == mission.Waiting || r.Phase == mission.Blocked) {
+		m.LimitedUntil = timePtr(last.ResetAt)
 	}
 	for _, u := range r.Terms.Unasked {
 		m.Unasked = append(m.Unasked, string(u))
@@ -86,13 +103,20 @@ func approvalView(a approvals.Record, r supervisor.Record) wire.Approval {
 	if x := a.Answer; x != nil {
 		v.Answer = &wire.Answer{
 			At: x.At, Via: x.Who.Via, Program: x.Who.Program, PID: x.Who.PID, TTY: x.Who.TTY, Client: x.Who.Client, Rule: x.Who.Rule,
-			For: x.For, Reason: x.Reason, Stop: x.Stop,
+			For: x.For, Pattern: x.Pattern, Made: a.Rule, Reason: x.Reason, Stop: x.Stop,
 		}
+	}
+	if a.State == approval.Pending && a.Request != nil {
+		v.Offers = offers(*a.Request)
 	}
 	return v
 }
 
 func (s *Service) announceApproval(a approvals.Record) {
+	s.announceRules(a)
+	if hidden(a) {
+		return
+	}
 	r, err := s.sup.Get(a.Mission)
 	if err != nil {
 		s.log.Error("an approval without its mission", "approval", a.ID, "err", err)
@@ -163,7 +187,7 @@ func (s *Service) approvals(missionID string, all bool) ([]wire.Approval, error)
 			recs = nil
 			listed := map[string]bool{}
 			for i := len(recent) - 1; i >= 0; i-- {
-				if a := recent[i]; a.Answer == nil || a.Answer.Who.Via != "rule" {
+				if a := recent[i]; !hidden(a) {
 					recs = append(recs, a)
 					listed[a.ID] = true
 				}
@@ -174,6 +198,7 @@ func (s *Service) approvals(missionID string, all bool) ([]wire.Approval, error)
 				}
 			}
 		}
+		recs = slices.DeleteFunc(recs, hidden)
 		for _, a := range recs {
 			if _, ok := missions[a.Mission]; !ok {
 				if missions[a.Mission], ok, err = supervisor.Load(tx, a.Mission); err != nil {
@@ -201,11 +226,17 @@ func (s *Service) status() wire.Service {
 		State: "running", Version: s.id.AppVersion, Generation: s.id.Generation, PID: s.id.PID, Socket: s.o.Socket,
 		StateDir: s.o.StateDir, StartedAt: s.id.StartedAt, Notes: s.notes, Refusals: s.refusals, LastRefusal: s.refused,
 	}
-	if s.stopping {
+	switch {
+	case s.stopping:
 		v.State = "stopping"
+	case s.update != nil:
+		v.State = "updating"
 	}
 	s.mu.Unlock()
 	v.Notes = slices.Concat(v.Notes, s.sup.Faults())
+	if s.db.FencedBy() != nil {
+		v.State, v.Notes = "fenced", []string{s.fencedText()}
+	}
 	v.Live = s.sup.Live()
 	for _, n := range s.waiting() {
 		v.Pending += n

@@ -63,7 +63,7 @@ func Digest(e Envelope) (string, error) {
 		s.Diff = orBlob([]byte(d), d)
 	}
 	if in := e.Subject.Input; len(in) > 0 {
-		exact, err := exactNumbers(in)
+		exact, err := ExactNumbers(in)
 		if err != nil {
 			return "", fmt.Errorf("digest of approval %s: its input is not JSON (%w); refuse the request", e.ID, err)
 		}
@@ -144,10 +144,10 @@ func validText(v reflect.Value, where string) error {
 	return nil
 }
 
-// exactNumbers reports whether RFC 8785 keeps every number in raw apart from
+// ExactNumbers reports whether RFC 8785 keeps every number in raw apart from
 // its neighbours: it turns numbers into doubles, where 9007199254740993 and
 // 9007199254740992 are the same.
-func exactNumbers(raw []byte) (bool, error) {
+func ExactNumbers(raw []byte) (bool, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	exact := true

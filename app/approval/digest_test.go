@@ -46,7 +46,7 @@ func envelope() approval.Envelope {
 		Env: map[string]string{"A": "1", "B": "2"}, Paths: []string{"/src/a", "/src/b"}, Input: json.RawMessage(`{"a":1,"b":[true,null]}`),
 		Question: &approval.Question{Text: "Which?", Options: []string{"x", "y"}, Multi: true},
 		Mission: &approval.MissionSubject{Provider: "claude", ProviderPath: "/bin/claude", ProviderVersion: "1", Model: "m", Endpoint: "https://a",
-			Folder: "/src", Scope: "s", Minutes: 15, Budget: approval.Budget{Turns: 1, Tokens: 2, CostUSD: 3}, Unasked: []string{"reads"}, Worktree: true,
+			Folder: "/src", Scope: "s", Minutes: 15, Budget: approval.Budget{Turns: 1, Tokens: 2, CostUSD: 3}, Limits: approval.Limits{MemoryMB: 4, CPUMinutes: 5}, Unasked: []string{"reads"}, Worktree: true,
 			Instructions: "i", Prompt: "p", EnvNames: []string{"PATH"}, GitExecutableConfig: []string{"core.fsmonitor=x"}, Notes: []string{"n"}},
 	}}
 }

@@ -67,8 +67,10 @@ func Programs(command string) Structure {
 
 type walker struct {
 	out    Structure
-	source string // what is being parsed
-	depth  int    // of shells within shells
+	calls  [][]string // the words of each program, for rules
+	held   int        // words in calls
+	source string     // what is being parsed
+	depth  int        // of shells within shells
 }
 
 func (w *walker) add(program, join string) {
@@ -187,6 +189,7 @@ func (w *walker) call(c *syntax.CallExpr, join string) {
 // words lists the program that a simple command names, and the one that this
 // program runs in turn.
 func (w *walker) words(args []*syntax.Word, join string) {
+	w.keep(args)
 	name, known := literal(args[0])
 	if !known {
 		w.add(w.written(args[0].Pos(), args[0].End()), join)
@@ -195,6 +198,22 @@ func (w *walker) words(args []*syntax.Word, join string) {
 	}
 	w.add(name, join)
 	w.wrapped(base(name), args[1:])
+}
+
+// keep collects the words of a simple command.
+func (w *walker) keep(args []*syntax.Word) {
+	if w.held += len(args); w.held > maxWords {
+		return
+	}
+	words := make([]string, len(args))
+	for i, a := range args {
+		text, known := literal(a)
+		if !known {
+			text = unknown
+		}
+		words[i] = text
+	}
+	w.calls = append(w.calls, words)
 }
 
 // literal returns what the shell makes of a word, if that needs nothing but

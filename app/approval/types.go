@@ -66,8 +66,13 @@ type MissionSubject struct {
 	Scope               string   `json:"scope"`
 	Minutes             int      `json:"minutes"`
 	Budget              Budget   `json:"budget,omitzero"`
+	Limits              Limits   `json:"limits,omitzero"`
 	Unasked             []string `json:"unasked"` // rules for what runs without asking
 	Worktree            bool     `json:"worktree,omitempty"`
+	WaitForReset        bool     `json:"wait_for_reset,omitempty"`        // it may wait for the end of a rate limit
+	WorktreePath        string   `json:"worktree_path,omitempty"`         // made beside the folder, where the agent works
+	WorktreeBranch      string   `json:"worktree_branch,omitempty"`       // made for it
+	WorktreeBase        string   `json:"worktree_base,omitempty"`         // the commit that it begins at
 	Instructions        string   `json:"instructions,omitempty"`          // whole text of the instruction file
 	Prompt              string   `json:"prompt,omitempty"`                // whole text of the first turn's prompt
 	EnvNames            []string `json:"env_names,omitempty"`             // variables that the provider gets
@@ -82,6 +87,13 @@ type Budget struct {
 	CostUSD float64 `json:"cost_usd,omitempty"`
 }
 
+// Limits are the limits of the mission's processes as the approval shows them.
+// Zero means no limit.
+type Limits struct {
+	MemoryMB   int64 `json:"memory_mb,omitempty"` // MiB
+	CPUMinutes int64 `json:"cpu_minutes,omitempty"`
+}
+
 // Question is a dialog of the agent. With no options the answer is free text.
 type Question struct {
 	Text    string   `json:"text"`
@@ -89,13 +101,13 @@ type Question struct {
 	Multi   bool     `json:"multi,omitempty"` // more than one option may be chosen
 }
 
-// ForOnce limits an answer to the one request that it answers.
-const ForOnce = "once"
-
 // Answer is what a person decided.
 type Answer struct {
 	Allow  bool   `json:"allow"`
 	Reason string `json:"reason,omitempty"` // for the agent, with a denial
 	Stop   bool   `json:"stop,omitempty"`   // deny and stop the mission
-	For    string `json:"for,omitempty"`    // how far an allow reaches: once
+	For    string `json:"for,omitempty"`    // how far it reaches: once, mission or project
+	// Pattern is what the rule that the answer makes stands for, as it was
+	// offered; empty is exactly the request.
+	Pattern string `json:"pattern,omitempty"`
 }

@@ -10,6 +10,9 @@ import (
 type Call struct {
 	Kind  string // read, search, edit, execute, fetch, plan, mcp or other
 	Paths []Path // every path that the call touches
+	// Own says that Reeve's own MCP server is called, proven by the adapter: no
+	// other can stand in its place, whatever it is called.
+	Own bool
 }
 
 // Path is one path of a call. The caller resolves it physically, links
@@ -25,13 +28,18 @@ type Path struct {
 // an agent may do, so that editing them is never just an edit.
 var guarded = []string{".git", ".claude", ".codex", ".gemini", ".opencode", ".mcp.json", "opencode.json"}
 
+func isGuarded(name string) bool {
+	return slices.ContainsFunc(guarded, func(g string) bool { return strings.EqualFold(g, name) })
+}
+
 // Unasked reports whether c may run without an approval under the allowed
 // rules, and by which one. folder is the physically resolved root of the
 // mission's checkout.
 //
 // Reads and edits pass only if they name at least one path and every path was
 // resolved and lies inside folder. Edits of git's and the agents' own settings
-// always ask. Execution, network and MCP tools never pass.
+// always ask. Of MCP tools only Reeve's own pass, which stay inside the mission;
+// execution and network never do.
 func Unasked(allowed []string, folder string, c Call) (rule string, ok bool) {
 	switch c.Kind {
 	case "read", "search":
@@ -40,6 +48,8 @@ func Unasked(allowed []string, folder string, c Call) (rule string, ok bool) {
 		rule, ok = "edits", allInside(folder, c.Paths, guarded)
 	case "plan":
 		rule, ok = "plan", len(c.Paths) == 0
+	case "mcp":
+		rule, ok = "room", c.Own && len(c.Paths) == 0
 	}
 	if !ok || !slices.Contains(allowed, rule) {
 		return "", false

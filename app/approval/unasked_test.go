@@ -18,7 +18,7 @@ func under(parts ...string) approval.Path {
 }
 
 func TestUnasked(t *testing.T) {
-	all := []string{"reads", "edits", "plan"}
+	all := []string{"reads", "edits", "plan", "room"}
 	in := under("b", "x.go")
 	out := approval.Path{Asked: "/etc/passwd", Resolved: filepath.Join(root, "..", "etc", "passwd")}
 	for _, row := range []struct {
@@ -52,6 +52,12 @@ func TestUnasked(t *testing.T) {
 		{"execute", all, approval.Call{Kind: "execute", Paths: []approval.Path{in}}, ""},
 		{"fetch", all, approval.Call{Kind: "fetch"}, ""},
 		{"mcp", all, approval.Call{Kind: "mcp", Paths: []approval.Path{in}}, ""},
+		{"mcp without a path", all, approval.Call{Kind: "mcp"}, ""},
+		{"our own server", all, approval.Call{Kind: "mcp", Own: true}, "room"},
+		{"our own server, rule not chosen", []string{"reads", "edits", "plan"}, approval.Call{Kind: "mcp", Own: true}, ""},
+		{"our own server with a path", all, approval.Call{Kind: "mcp", Own: true, Paths: []approval.Path{in}}, ""},
+		{"execute that claims to be ours", all, approval.Call{Kind: "execute", Own: true}, ""},
+		{"other that claims to be ours", all, approval.Call{Kind: "other", Own: true}, ""},
 		{"other", all, approval.Call{Kind: "other", Paths: []approval.Path{in}}, ""},
 		{"no kind", append([]string{""}, all...), approval.Call{Paths: []approval.Path{in}}, ""},
 	} {

@@ -51,7 +51,14 @@ func (w *walker) wrapped(name string, args []*syntax.Word) {
 		for i, a := range args[:max(len(args)-1, 0)] {
 			switch text, _ := literal(a); text {
 			case "-exec", "-execdir", "-ok", "-okdir":
-				w.words(args[i+1:], JoinInside)
+				rest := args[i+1:]
+				for n, a := range rest {
+					if text, _ := literal(a); n > 0 && (text == ";" || text == "+") {
+						rest = rest[:n]
+						break
+					}
+				}
+				w.words(rest, JoinInside)
 			}
 		}
 	default:

@@ -5,7 +5,6 @@ import (
 	"math"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -24,10 +23,22 @@ type Problem struct {
 // Error returns the message and the mend.
 func (p Problem) Error() string { return p.Message + " " + p.Fix }
 
-var (
-	acpName   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-	modelName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,149}$`)
-)
+// isName says whether s is a letter or digit, followed by letters, digits and
+// bytes of others, most bytes in all. It is no regular expression, because
+// compiling those would cost every start of the program.
+func isName(s string, most int, others string) bool {
+	if s == "" || len(s) > most {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z':
+		case i == 0 || strings.IndexByte(others, c) < 0:
+			return false
+		}
+	}
+	return true
+}
 
 // CheckProvider accepts claude, codex and acp:<configured name>.
 func CheckProvider(s string) *Problem {
@@ -42,7 +53,7 @@ func CheckProvider(s string) *Problem {
 	if !acp {
 		return &Problem{"provider", fmt.Sprintf("There is no provider %s.", quoted(s)), fix}
 	}
-	if !acpName.MatchString(name) {
+	if !isName(name, 64, "._-") {
 		return &Problem{"provider", fmt.Sprintf("%s is not a valid name for an ACP agent.", quoted(name)),
 			"A name has 1 to 64 letters, digits, dots, hyphens or underscores and starts with a letter or digit."}
 	}
@@ -51,7 +62,7 @@ func CheckProvider(s string) *Problem {
 
 // CheckModel accepts nothing (the provider's default) or a model id.
 func CheckModel(s string) *Problem {
-	if s == "" || modelName.MatchString(s) {
+	if s == "" || isName(s, 150, "._:/-") {
 		return nil
 	}
 	return &Problem{"model", fmt.Sprintf("%s is not a valid model id.", quoted(s)),
@@ -170,9 +181,9 @@ func CheckUnasked(list []Unasked) *Problem {
 	seen := map[Unasked]bool{}
 	for _, u := range list {
 		switch u {
-		case UnaskedReads, UnaskedEdits, UnaskedPlan:
+		case UnaskedReads, UnaskedEdits, UnaskedPlan, UnaskedRoom:
 		default:
-			return &Problem{"unasked", fmt.Sprintf("There is no rule %s for what runs unasked.", quoted(string(u))), "Use reads, edits or plan."}
+			return &Problem{"unasked", fmt.Sprintf("There is no rule %s for what runs unasked.", quoted(string(u))), "Use reads, edits, plan or room."}
 		}
 		if seen[u] {
 			return &Problem{"unasked", fmt.Sprintf("The rule %s is listed twice.", u), "List each rule once."}

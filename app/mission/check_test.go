@@ -86,7 +86,7 @@ func TestFieldsAreChecked(t *testing.T) {
 		{"negative cost", func(m *terms) { m.Budget.CostUSD = -1 }, "budget"},
 		{"cost NaN", func(m *terms) { m.Budget.CostUSD = math.NaN() }, "budget"},
 		{"cost without end", func(m *terms) { m.Budget.CostUSD = math.Inf(1) }, "budget"},
-		{"all rules", func(m *terms) { m.Unasked = []mission.Unasked{"reads", "edits", "plan"} }, ""},
+		{"all rules", func(m *terms) { m.Unasked = []mission.Unasked{"reads", "edits", "plan", "room"} }, ""},
 		{"no rules", func(m *terms) { m.Unasked = []mission.Unasked{} }, ""},
 		{"unknown rule", func(m *terms) { m.Unasked = []mission.Unasked{"everything"} }, "unasked"},
 		{"rule twice", func(m *terms) { m.Unasked = []mission.Unasked{"reads", "reads"} }, "unasked"},
@@ -128,7 +128,7 @@ func TestSteering(t *testing.T) {
 
 func TestNormalizeFillsDefaultsButKeepsAnEmptyList(t *testing.T) {
 	m := mission.Terms{Scope: " a\r\nb\n"}.Normalize()
-	if m.Scope != "a\nb" || m.Minutes != 60 || len(m.Unasked) != 1 || m.Unasked[0] != mission.UnaskedReads {
+	if m.Scope != "a\nb" || m.Minutes != 60 || len(m.Unasked) != 2 || m.Unasked[0] != mission.UnaskedReads || m.Unasked[1] != mission.UnaskedRoom {
 		t.Errorf("got %+v", m)
 	}
 	if m = (mission.Terms{Unasked: []mission.Unasked{}}).Normalize(); m.Unasked == nil || len(m.Unasked) != 0 {

@@ -54,6 +54,7 @@ func unaskedText(list []Unasked) string {
 		UnaskedReads: "- Reading and searching files inside the folder.",
 		UnaskedEdits: "- Editing files inside the folder.",
 		UnaskedPlan:  "- Keeping your own task list.",
+		UnaskedRoom:  "- The tools of the MCP server reeve.",
 	}
 	var out []string
 	for _, u := range list {
@@ -76,7 +77,22 @@ type PromptInput struct {
 	Recovered    bool     // first turn after a crash
 	Continuation string   // why this turn goes on from the last one, if it does
 	Deliveries   []string // sends and notices that were already processed
-	Local        bool     // the project is only this folder; there is no room
+	// Messages are what others wrote in the room since the agent read it, oldest
+	// first; MoreMessages says that they are not all. Answers is the message
+	// that the turn's final answer is published as the answer to.
+	Messages     []RoomMessage
+	MoreMessages bool
+	Answers      string
+	// Uncertain are effects of which nobody knows whether they happened, Settled
+	// those that a person has settled since: a sentence each.
+	Uncertain, Settled []string
+}
+
+// RoomMessage is a message as a prompt tells of it.
+type RoomMessage struct {
+	ID   string // msg_<n>
+	From string // such as "the person"
+	Text string
 }
 
 // TurnPrompt returns the prompt of one turn.
@@ -97,13 +113,35 @@ func TurnPrompt(p PromptInput) string {
 	if len(p.Deliveries) > 0 {
 		section("Already processed, don't send again", list(p.Deliveries))
 	}
-	if p.Local {
-		section("First", "Read the project: its README, its notes, its recent commits and the state of the checkout. There is no room; what the person has to say stands in this prompt.\nCompare that with your earlier work before you repeat any action that reaches outside this folder.")
-	} else {
-		section("First", "Read the project and its updates.\nCompare them with your earlier work before you repeat any action that reaches outside this folder.")
+	if len(p.Uncertain) > 0 {
+		section("Not known", list(p.Uncertain)+"\nDo none of these again. Find out whether it happened if you can; the person settles what became of it.")
 	}
+	if len(p.Settled) > 0 {
+		section("Settled by the person", list(p.Settled))
+	}
+	if len(p.Messages) > 0 {
+		section("New in the room", messages(p))
+	}
+	section("First", "Read the project: its README, its notes, its recent commits and the state of the checkout. In the room the person and you leave each other messages; what is new there stands in this prompt.\nCompare that with your earlier work before you repeat any action that reaches outside this folder.")
 	section("Last", workNextRule)
 	return strings.TrimRight(b.String(), "\n") + "\n"
+}
+
+// messages lists what is new in the room, so that no text can look like another
+// message, and says what becomes of the final answer.
+func messages(p PromptInput) string {
+	items := make([]string, 0, len(p.Messages))
+	for _, m := range p.Messages {
+		items = append(items, m.ID+", from "+m.From+":\n"+trim(m.Text))
+	}
+	text := list(items)
+	if p.MoreMessages {
+		text += "\nThere are more; read them with the tool get_updates."
+	}
+	if p.Answers != "" {
+		text += "\nYour final answer of this turn is published in the room as the answer to " + p.Answers + ", once. Send no other answer to it."
+	}
+	return text
 }
 
 // list numbers the items and indents their further lines, so that the text of

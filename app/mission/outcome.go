@@ -1,6 +1,9 @@
 package mission
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // Outcome is how a turn ended.
 type Outcome string
@@ -34,6 +37,11 @@ type TurnOutcome struct {
 	Next      WorkNext `json:"next,omitempty"`
 	Usage     Usage    `json:"usage"`
 	Seconds   float64  `json:"seconds"`
+	// ResetAt is when a rate limit ends, where the provider said so.
+	ResetAt time.Time `json:"reset_at,omitzero"`
+	// Why is a sentence of its own, where the code's would not tell enough:
+	// which limit of the mission ended the turn.
+	Why string `json:"why,omitempty"`
 }
 
 // FailedTurn returns the outcome of a turn that failed at stage with code.
@@ -68,10 +76,23 @@ func ParseWorkNext(text string) WorkNext {
 	return NextWaiting
 }
 
+// WithoutWorkNext returns the agent's words without the last line that
+// ParseWorkNext reads, and without white space around them.
+func WithoutWorkNext(text string) string {
+	text = strings.TrimSpace(text)
+	if at := strings.LastIndexByte(text, '\n') + 1; strings.HasPrefix(text[at:], "WORK_NEXT:") {
+		text = text[:at]
+	}
+	return strings.TrimSpace(text)
+}
+
 // Sentence tells a person why the turn failed and what to do.
 func (o TurnOutcome) Sentence() string {
 	if o.Stage == StageOwnership {
 		return "The folder was removed or replaced while the mission owned it, so its agent was stopped. Look at what happened there, then stop the mission."
+	}
+	if o.Why != "" {
+		return o.Why
 	}
 	return o.Code.Sentence()
 }

@@ -16,7 +16,7 @@ const (
 type Recovery string
 
 // The recoveries. NotRecoverable is a mission that runs no guard because it
-// was not started yet, or that has ended.
+// was not started yet, or that has ended or is about to.
 const (
 	NotRecoverable    Recovery = ""
 	SupervisorPresent Recovery = "supervisor_present" // adopted; nobody has to act
@@ -29,7 +29,7 @@ const (
 // which recovery never moves, has passed.
 func Recover(p Phase, g GuardState, expired bool) Recovery {
 	switch {
-	case !p.Live(), g == GuardNone:
+	case !p.Live(), g == GuardNone, p == Stopping && g == GuardGone:
 		return NotRecoverable
 	case g == GuardAnswers:
 		return SupervisorPresent

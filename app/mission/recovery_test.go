@@ -19,7 +19,7 @@ func TestRecover(t *testing.T) {
 			{GuardGone, true, RecoveryExpired},
 		} {
 			want := c.want
-			if p == Proposed || p.Terminal() {
+			if p == Proposed || p.Terminal() || p == Stopping && c.guard == GuardGone {
 				want = NotRecoverable
 			}
 			if got := Recover(p, c.guard, c.expired); got != want {

@@ -28,7 +28,7 @@ const (
 
 // News is what came from the room since the last turn began.
 type News struct {
-	Unread   int    // messages that the agent has not acknowledged
+	Unread   int    // messages of persons that the agent has not acknowledged
 	Revision uint64 // the newest revision of the work
 	Seen     uint64 // the revision that the last turn saw
 	Runnable bool   // the project says that there is work for this agent
@@ -52,8 +52,12 @@ type ScheduleInput struct {
 	TokensUsed        int64
 	CostUsed          float64
 	Budget            Budget
+	CPUSeconds        float64 // processor time that the mission's processes used
+	Limits            Limits
 	Quiet             time.Duration // jittered quiet interval; zero: QuietInterval
 	Interrupted       bool          // a project pause interrupted the last turn
+	Updating          bool          // an update of the service is open
+	WaitForReset      bool          // the mission may wait for the end of a rate limit
 }
 
 // Act is what to do now.
@@ -86,12 +90,15 @@ func Schedule(in ScheduleInput) Decision {
 	if in.Deadline.Passed(in.Now) {
 		return Decision{Act: Stop, End: EndDeadline, Reason: "The time of the mission is over."}
 	}
-	wanted := in.SteeringQueued > 0 || in.DeliveriesPending > 0
+	wanted := in.SteeringQueued > 0 || in.DeliveriesPending > 0 || in.News.Unread > 0
 	if in.Last != nil && in.Last.Outcome == Succeeded && in.Last.Next == NextDone && !wanted {
 		return Decision{Act: Stop, End: EndScopeDone, Reason: "The agent says that the whole scope is done."}
 	}
 	if what := in.Budget.reached(in.TurnsUsed, in.TokensUsed, in.CostUsed); what != "" {
 		return Decision{Act: Stop, End: EndBudget, Code: BudgetReached, Reason: "The mission has used its budget of " + what + "."}
+	}
+	if in.Limits.CPUReached(in.CPUSeconds) {
+		return Decision{Act: Stop, End: EndBudget, Code: BudgetReached, Reason: in.Limits.OverCPU().Sentence()}
 	}
 	if d, blocked := in.blocked(); blocked {
 		return d
@@ -103,7 +110,11 @@ func Schedule(in ScheduleInput) Decision {
 		return Decision{Act: Run, Reason: "The next turn can start."}
 	}
 	if in.failed() {
-		if left := in.left(backoff(max(in.Failures, 1))); left > 0 {
+		left := in.left(backoff(max(in.Failures, 1)))
+		if until := in.limited(); until.After(wall(in.Now.Wall)) {
+			return in.wait(max(left, until.Sub(wall(in.Now.Wall))), "The provider is limiting requests; it will be tried again when the limit is lifted.")
+		}
+		if left > 0 {
 			return in.wait(left, "The last turn failed; it will be tried again.")
 		}
 		return Decision{Act: Run, Reason: "The last turn failed and is tried again."}
@@ -140,6 +151,14 @@ func (in ScheduleInput) blocked() (Decision, bool) {
 		if code == "" {
 			code = Unknown
 		}
+		if until := in.limited(); !until.IsZero() {
+			if in.WaitForReset {
+				return Decision{}, false // nothing is tried meanwhile, so nothing is counted
+			}
+			if until.After(wall(in.Now.Wall)) {
+				return block(code, Limited(until.In(in.Now.Wall.Location())))
+			}
+		}
 		if !in.Last.retryable() || in.Failures >= maxFailures {
 			return block(code, in.Last.Sentence())
 		}
@@ -150,6 +169,27 @@ func (in ScheduleInput) blocked() (Decision, bool) {
 		return block("", "Three turns left the same messages unanswered; read them, then steer or resume the mission.")
 	}
 	return Decision{}, false
+}
+
+// limited returns when the rate limit ends that made the last turn fail, zero
+// if none did or its end is not known. A limit that is over before the turn
+// would be tried again anyway is an ordinary failure.
+func (in ScheduleInput) limited() time.Time {
+	if !in.failed() || in.Last.Code != RateLimited || in.Last.ResetAt.IsZero() {
+		return time.Time{}
+	}
+	until := wall(in.Last.ResetAt)
+	if !until.After(wall(in.LastEnded).Add(backoff(max(in.Failures, 1)))) {
+		return time.Time{}
+	}
+	return until
+}
+
+// Limited says that a rate limit blocks a mission, and until when, in the
+// location of until.
+func Limited(until time.Time) string {
+	return "The provider is limiting requests until " + until.Format("15:04 on 2 January") +
+		", and this mission may not wait for that by itself; resume it then, or stop it."
 }
 
 func (in ScheduleInput) failed() bool {
@@ -168,6 +208,8 @@ func (o TurnOutcome) retryable() bool {
 // held reports why no turn may start, or nothing.
 func (in ScheduleInput) held() string {
 	switch {
+	case in.Updating:
+		return "Reeve is being updated."
 	case in.Project == ProjectPaused:
 		return "The project is paused."
 	case in.Project == ProjectNotStarted:

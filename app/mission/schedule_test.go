@@ -38,6 +38,12 @@ func TestSchedule(t *testing.T) {
 			}
 		}
 	}
+	limited := func(in time.Duration, n int, mayWait bool) func(*mission.ScheduleInput) {
+		return func(i *mission.ScheduleInput) {
+			fail(mission.RateLimited, n, 0)(i)
+			i.Last.ResetAt, i.WaitForReset = noon.Add(in), mayWait
+		}
+	}
 	steer := func(i *in) { i.SteeringQueued = 1 }
 	paused := func(i *in) { i.Project = mission.ProjectPaused }
 	over := func(i *in) { i.Now.Wall = noon.Add(time.Hour) }
@@ -60,6 +66,7 @@ func TestSchedule(t *testing.T) {
 		{"no last line", next(""), mission.Wait, "", "", 14 * time.Minute},
 		{"done", next(mission.NextDone), mission.Stop, mission.EndScopeDone, "", 0},
 		{"done, but the person wants more", both(next(mission.NextDone), steer), mission.Run, "", "", 0},
+		{"done, but a person wrote something", both(next(mission.NextDone), func(i *in) { i.News.Unread = 1 }), mission.Run, "", "", 0},
 		{"done by a turn that failed", func(i *in) { fail(mission.RateLimited, 1, 0)(i); i.Last.Next = mission.NextDone }, mission.Wait, "", "", 10 * time.Second},
 		{"done in a paused project", both(next(mission.NextDone), paused), mission.Stop, mission.EndScopeDone, "", 0},
 		{"steering", steer, mission.Run, "", "", 0},
@@ -83,6 +90,17 @@ func TestSchedule(t *testing.T) {
 		{"interrupted by a project pause, resumed", func(i *in) { i.Interrupted = true }, mission.Run, "", "", 0},
 		{"interrupted by a person, resumed", func(i *in) { i.Last.Outcome = mission.Interrupted }, mission.Run, "", "", 0},
 		{"not interrupted, resumed", func(*in) {}, mission.Wait, "", "", 14 * time.Minute},
+		{"rate limit with a reset, waiting allowed", limited(3*time.Hour, 1, true), mission.Wait, "", "", time.Hour}, // to the deadline
+		{"rate limit with a reset before the deadline", limited(30*time.Minute, 1, true), mission.Wait, "", "", 30 * time.Minute},
+		{"rate limit with a reset, third failure", limited(30*time.Minute, 3, true), mission.Wait, "", "", 30 * time.Minute},
+		{"rate limit with a reset, steered", both(limited(30*time.Minute, 1, true), steer), mission.Wait, "", "", 30 * time.Minute},
+		{"rate limit with a reset, waiting not allowed", limited(30*time.Minute, 1, false), mission.Block, "", mission.RateLimited, 0},
+		{"rate limit that is over sooner than the next try", limited(5*time.Second, 1, false), mission.Wait, "", "", 10 * time.Second},
+		{"rate limit lifted", both(limited(30*time.Minute, 1, true), func(i *in) { i.Now.Wall = noon.Add(30 * time.Minute) }), mission.Run, "", "", 0},
+		{"rate limit lifted, third failure", both(limited(30*time.Minute, 3, true), func(i *in) { i.Now.Wall = noon.Add(30 * time.Minute) }), mission.Run, "", "", 0},
+		{"rate limit in the last minutes", both(limited(30*time.Minute, 1, true), over), mission.Stop, mission.EndDeadline, "", 0},
+		{"rate limit, budget used up", both(limited(30*time.Minute, 1, true), func(i *in) { i.Budget.Turns, i.TurnsUsed = 3, 3 }), mission.Stop, mission.EndBudget, mission.BudgetReached, 0},
+		{"a reset with another failure", func(i *in) { fail(mission.LocalExecutionFailure, 1, 0)(i); i.Last.ResetAt = noon.Add(time.Hour) }, mission.Wait, "", "", 10 * time.Second},
 		{"first failure", fail(mission.LocalExecutionFailure, 1, 0), mission.Wait, "", "", 10 * time.Second},
 		{"second failure", fail(mission.RateLimited, 2, 0), mission.Wait, "", "", 20 * time.Second},
 		{"steering does not hurry it", both(fail(mission.RateLimited, 1, 0), steer), mission.Wait, "", "", 10 * time.Second},
@@ -136,6 +154,10 @@ func drawInput(t *rapid.T) mission.ScheduleInput {
 		i.Last.Outcome = rapid.SampledFrom([]mission.Outcome{"succeeded", "failed", "interrupted", "timed_out"}).Draw(t, "outcome")
 		i.Last.Code = rapid.SampledFrom(append(mission.Codes(), "")).Draw(t, "code")
 		i.Last.Retryable = rapid.Bool().Draw(t, "retryable")
+		if rapid.Bool().Draw(t, "reset") {
+			i.Last.ResetAt = noon.Add(minutes("reset at"))
+		}
+		i.WaitForReset = rapid.Bool().Draw(t, "wait for reset")
 		i.Last.Next = rapid.SampledFrom([]mission.WorkNext{"", "runnable", "waiting", "done"}).Draw(t, "next")
 	}
 	return i

@@ -21,8 +21,12 @@ type Terms struct {
 	Scope    string    `json:"scope"`              // what the agent may work on
 	Minutes  int       `json:"minutes"`            // until the deadline, counted from the start
 	Budget   Budget    `json:"budget,omitzero"`
+	Limits   Limits    `json:"limits,omitzero"`
 	Unasked  []Unasked `json:"unasked"` // null: the default; an empty list: ask for everything
 	Worktree bool      `json:"worktree,omitempty"`
+	// WaitForReset lets the mission wait, inside its time, for the end of a
+	// rate limit that the provider named; without it, it blocks.
+	WaitForReset bool `json:"wait_for_reset,omitempty"`
 }
 
 // Budget limits a mission beside its deadline, as the provider reports use.
@@ -41,11 +45,12 @@ const (
 	UnaskedReads Unasked = "reads" // reads and searches that resolve inside the folder
 	UnaskedEdits Unasked = "edits" // file edits inside the folder
 	UnaskedPlan  Unasked = "plan"  // the agent's own task list
+	UnaskedRoom  Unasked = "room"  // the tools of Reeve's own MCP server: the mission's room and record
 )
 
 // DefaultUnasked returns what is allowed unasked when nothing else was chosen:
-// reads inside the folder.
-func DefaultUnasked() []Unasked { return []Unasked{UnaskedReads} }
+// reads inside the folder, and the mission's room.
+func DefaultUnasked() []Unasked { return []Unasked{UnaskedReads, UnaskedRoom} }
 
 // Normalize returns the terms as they are stored: the scope trimmed, line ends
 // as newlines, the default duration and the default unasked rule filled in.
@@ -70,7 +75,7 @@ func (t Terms) Check() []Problem {
 	for _, p := range []*Problem{
 		CheckProvider(t.Provider), CheckModel(t.Model), CheckEndpoint(t.Endpoint),
 		CheckFolderSyntax(t.Folder), CheckScope(t.Scope), CheckMinutes(t.Minutes),
-		CheckBudget(t.Budget), CheckUnasked(t.Unasked),
+		CheckBudget(t.Budget), CheckLimits(t.Limits), CheckUnasked(t.Unasked),
 	} {
 		if p != nil {
 			out = append(out, *p)

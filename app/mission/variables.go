@@ -35,6 +35,30 @@ var documented = map[string][]Variable{
 		{Name: "CLAUDE_CODE_MAX_RETRIES"},
 		{Name: "API_TIMEOUT_MS"},
 	},
+	"codex": {
+		{Name: "OPENAI_API_KEY", Secret: true},
+		{Name: "CODEX_API_KEY", Secret: true},
+		{Name: "CODEX_HOME"},
+	},
+	// An ACP agent gets those of them that its entry names.
+	"acp": {
+		{Name: "ANTHROPIC_API_KEY", Secret: true},
+		{Name: "OPENAI_API_KEY", Secret: true},
+		{Name: "CODEX_API_KEY", Secret: true},
+		{Name: "GEMINI_API_KEY", Secret: true},
+		{Name: "GOOGLE_API_KEY", Secret: true},
+		{Name: "OPENROUTER_API_KEY", Secret: true},
+		{Name: "MISTRAL_API_KEY", Secret: true},
+		{Name: "GROQ_API_KEY", Secret: true},
+		{Name: "DEEPSEEK_API_KEY", Secret: true},
+		{Name: "XAI_API_KEY", Secret: true},
+		{Name: "DASHSCOPE_API_KEY", Secret: true},
+		{Name: "GOOGLE_CLOUD_PROJECT"},
+		{Name: "GOOGLE_CLOUD_LOCATION"},
+		{Name: "GOOGLE_GENAI_USE_VERTEXAI"},
+		{Name: "CLAUDE_CONFIG_DIR"},
+		{Name: "CODEX_HOME"},
+	},
 }
 
 // ProviderVariables lists what a provider gets beside the usual variables.
@@ -42,16 +66,16 @@ func ProviderVariables(provider string) []Variable { return slices.Clone(documen
 
 // Variables lists what a client sends of its environment with a proposal, for
 // any provider. The service filters again by PassesVariable and by the
-// provider's own; of the base URL it makes the mission's endpoint.
+// provider's own; of a base URL it makes the mission's endpoint.
 func Variables() []string {
-	names := append(slices.Clone(variables), "ANTHROPIC_BASE_URL")
+	names := append(slices.Clone(variables), "ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
 	for _, list := range documented {
 		for _, v := range list {
 			names = append(names, v.Name)
 		}
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // PassesVariable reports whether a provider gets name=value whatever it

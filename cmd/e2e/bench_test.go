@@ -128,20 +128,6 @@ func rssAnon(b *testing.B, pid int) float64 {
 	return float64(status(b, fmt.Sprintf("/proc/%d/status", pid), "RssAnon")) / 1024
 }
 
-// BenchmarkStart is from the start of the program to its first answer.
-func BenchmarkStart(b *testing.B) {
-	var all []time.Duration
-	for range b.N * 11 { // one alone says little
-		s := newShipped(b)
-		all = append(all, s.start())
-		s.end()
-	}
-	slices.Sort(all)
-	b.ReportMetric(all[len(all)/2].Seconds()*1000, "ms-p50")
-	b.ReportMetric(all[0].Seconds()*1000, "ms-best")
-	b.ReportMetric(0, "ns/op")
-}
-
 // BenchmarkIdle is what a service, and the worker of a mission that waits, cost
 // while nothing happens.
 func BenchmarkIdle(b *testing.B) {
@@ -165,42 +151,63 @@ func BenchmarkIdle(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// waiting runs a mission until it waits, and returns its guard.
-func (s *shipped) waiting() wire.GuardRecord {
+// repo makes a checkout with one commit.
+func (s *shipped) repo(name string) string {
 	s.b.Helper()
-	m := &machine{home: s.dir}
-	repo := filepath.Join(s.dir, "repo")
-	for _, args := range [][]string{{"git", "init", "-q", repo}, {"git", "-C", repo, "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-q", "--allow-empty", "-m", "first"}} {
+	dir := filepath.Join(s.dir, name)
+	for _, args := range [][]string{{"git", "init", "-q", dir}, {"git", "-C", dir, "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-q", "--allow-empty", "-m", "first"}} {
 		cmd := exec.Command(args[0], args[1:]...)
 		cmd.Env = s.env
 		if out, err := cmd.CombinedOutput(); err != nil {
 			s.b.Fatalf("%v: %v\n%s", args, err, out)
 		}
 	}
-	ctx := context.Background()
-	c := s.dial()
-	defer c.Close()
-	p, err := client.Do[wire.MissionStartResult](ctx, c, wire.MethodMissionStart, m.demoTerms(repo, "demo:wait\ndemo:burst 10"))
+	return dir
+}
+
+// begin starts a mission of the demo agent in a checkout of its own.
+func (s *shipped) begin(c *client.Client, repo, scope string) wire.Mission {
+	s.b.Helper()
+	m := &machine{home: s.dir}
+	p := ask[wire.MissionStartResult](s.b, c, wire.MethodMissionStart, m.demoTerms(s.repo(repo), scope))
+	ask[wire.ApprovalResult](s.b, c, wire.MethodApprovalAnswer, wire.AnswerParams{ID: p.Approval.ID, Digest: p.Approval.Digest, Allow: true})
+	return p.Mission
+}
+
+func ask[R any](b *testing.B, c *client.Client, method string, params any) R {
+	b.Helper()
+	r, err := client.Do[R](context.Background(), c, method, params)
 	if err != nil {
-		s.b.Fatal(err)
+		b.Fatalf("%s: %v", method, err)
 	}
-	if _, err := client.Do[wire.ApprovalResult](ctx, c, wire.MethodApprovalAnswer, wire.AnswerParams{ID: p.Approval.ID, Digest: p.Approval.Digest, Allow: true}); err != nil {
-		s.b.Fatal(err)
-	}
+	return r
+}
+
+// until looks at a mission until ok holds.
+func (s *shipped) until(c *client.Client, id string, ok func(wire.Mission) bool) wire.Mission {
+	s.b.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for range tick.C {
-		r, err := client.Do[wire.MissionResult](ctx, c, wire.MethodMissionGet, wire.IDParams{ID: p.Mission.ID})
-		switch {
-		case err != nil:
-			s.b.Fatal(err)
-		case r.Mission.Phase == "waiting" && r.Mission.Turn > 0:
-			return guardRecord(s.b, filepath.Join(s.dir, "state"), r.Mission.Attempt)
-		case r.Mission.EndedAt != nil || r.Mission.Phase == "blocked":
-			s.b.Fatalf("the mission is %s: %+v", r.Mission.Phase, r.Mission.Failure)
+		m := ask[wire.MissionResult](s.b, c, wire.MethodMissionGet, wire.IDParams{ID: id}).Mission
+		if ok(m) {
+			return m
+		}
+		if m.EndedAt != nil || m.Phase == "blocked" {
+			s.b.Fatalf("the mission is %s: %+v", m.Phase, m.Failure)
 		}
 	}
 	panic("unreachable")
+}
+
+// waiting runs a mission until it waits, and returns its guard.
+func (s *shipped) waiting() wire.GuardRecord {
+	s.b.Helper()
+	c := s.dial()
+	defer c.Close()
+	id := s.begin(c, "repo", "demo:wait\ndemo:burst 10").ID
+	m := s.until(c, id, func(m wire.Mission) bool { return m.Phase == "waiting" && m.Turn > 0 })
+	return guardRecord(s.b, filepath.Join(s.dir, "state"), m.Attempt)
 }
 
 func guardRecord(b *testing.B, state, attempt string) wire.GuardRecord {

@@ -228,13 +228,23 @@ func find(items []menuItem, parts ...string) (menuItem, bool) {
 // choose clicks an item of the menu, by its label.
 func (h *trayHost) choose(parts ...string) {
 	h.s.t.Helper()
-	// Ids change with every refresh of the menu: a click on an old one is lost.
-	var it menuItem
-	h.wait(fmt.Sprintf("the menu item %v", parts), func(l look) (ok bool) {
-		it, ok = find(l.menu, parts...)
-		return ok && !it.disabled
-	})
-	h.must(h.conn.Object(h.item, "/StatusNotifierMenu").Call(menuName+".Event", 0, it.id, "clicked", dbus.MakeVariant(""), uint32(0)).Err)
+	// Ids change with every refresh of the menu: a click on an old one is lost. So
+	// it is made again where the item has another id right after it.
+	for {
+		var it menuItem
+		h.wait(fmt.Sprintf("the menu item %v", parts), func(l look) (ok bool) {
+			it, ok = find(l.menu, parts...)
+			return ok && !it.disabled
+		})
+		h.must(h.conn.Object(h.item, "/StatusNotifierMenu").Call(menuName+".Event", 0, it.id, "clicked", dbus.MakeVariant(""), uint32(0)).Err)
+		l, ok := h.look()
+		if !ok {
+			return
+		}
+		if now, there := find(l.menu, parts...); !there || now.disabled || now.id == it.id {
+			return
+		}
+	}
 }
 
 // notes is a notification service of ours.

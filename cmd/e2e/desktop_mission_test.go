@@ -21,16 +21,23 @@ const (
 // Where the form's parts are: it has one layout at one size.
 var (
 	folderField = image.Pt(300, 116)
-	demoCard    = image.Pt(700, 201)
+	demoCard    = image.Pt(700, 231)
 	scopeField  = image.Pt(300, 400)
 )
 
-// armed waits until the approval can be allowed: its button turns tinted.
+// armed waits until the approval can be allowed: its button turns tinted, and
+// stays so for a second. One look may be at the question before, in a window
+// that was not drawn anew yet.
 func (s *screen) armed(w window) (at image.Point) {
 	s.t.Helper()
+	var since time.Time
 	s.until("a button that allows", func() (ok bool) {
-		at, ok = w.allow()
-		return ok
+		if at, ok = w.allow(); !ok {
+			since = time.Time{}
+		} else if since.IsZero() {
+			since = time.Now()
+		}
+		return ok && time.Since(since) > time.Second
 	})
 	return at
 }
@@ -46,11 +53,25 @@ func (w window) allow() (image.Point, bool) {
 	return image.Point{}, false
 }
 
-// allowed allows what the window asks, by a click.
-func (s *screen) allowed(w window) {
+// allowed allows an approval by a click in the window with that title. A click
+// right when the window turns to another question decides nothing, so it is made
+// again while the approval waits.
+func (s *screen) allowed(v *view, title, id string) {
 	s.t.Helper()
-	at := s.armed(w)
-	w.click(at.X, at.Y)
+	var clicked time.Time
+	s.until("the answer by a click", func() bool {
+		if do[wire.ApprovalResult](v, wire.MethodApprovalGet, wire.IDParams{ID: id}).Approval.State != "pending" {
+			return true
+		}
+		if w, shown := s.lookup(title); shown && time.Since(clicked) > 3*time.Second {
+			if at, ok := w.allow(); ok {
+				clicked = time.Now()
+				_, _ = s.tool("xdotool", "mousemove", "--window", w.id, strconv.Itoa(at.X), strconv.Itoa(at.Y), "click", "1")
+			}
+		}
+		return false
+	})
+	v.wait("the answer", func() bool { return v.approvals[id].State == "allowed" })
 }
 
 // start proposes a mission from elsewhere and allows it in the dialog that this
@@ -58,8 +79,7 @@ func (s *screen) allowed(w window) {
 func (s *screen) start(v *view, p wire.MissionStartParams) wire.Mission {
 	s.t.Helper()
 	r := do[wire.MissionStartResult](v, wire.MethodMissionStart, p)
-	s.allowed(s.window("Start this mission?"))
-	v.wait("the start", func() bool { return v.approvals[r.Approval.ID].State == "allowed" })
+	s.allowed(v, "Start this mission?", r.Approval.ID)
 	s.gone("Start this mission?")
 	m := do[wire.MissionResult](v, wire.MethodMissionGet, wire.IDParams{ID: r.Mission.ID}).Mission
 	v.f.Watch(wire.TopicSession + m.Session)
@@ -111,6 +131,7 @@ func (v *view) state(id string) string {
 
 // TestDesktopDismissal is case 17: a dialog that is closed decided nothing.
 func TestDesktopDismissal(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t).start()
 	v := m.watch()
 	s := newScreen(m)
@@ -134,7 +155,7 @@ func TestDesktopDismissal(t *testing.T) {
 	dialog.close()
 	s.gone(title)
 	// A second one turns up beside the first, and neither is lost.
-	second := do[wire.MissionStartResult](v, wire.MethodMissionStart, m.demoTerms(m.repo("second"), "demo:slow 4000"))
+	second := do[wire.MissionStartResult](v, wire.MethodMissionStart, m.demoTerms(m.repo("second"), "demo:slow 100000"))
 	dialog = s.window("Start this mission?")
 	s.armed(dialog)
 	dialog.close()
@@ -164,6 +185,7 @@ func TestDesktopDismissal(t *testing.T) {
 // TestDesktopHaste: somebody clicks and clicks where the dialog comes up. What
 // nobody could have read yet is not allowed by that.
 func TestDesktopHaste(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t).start()
 	v := m.watch()
 	s := newScreen(m)
@@ -205,6 +227,7 @@ func TestDesktopHaste(t *testing.T) {
 // TestDesktopDemoMission is the way of a person: a new mission in the form, its
 // approval, the agent's questions, the end; all with a real keyboard and mouse.
 func TestDesktopDemoMission(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t).start()
 	v := m.watch()
 	s := newScreen(m)
@@ -242,8 +265,7 @@ func TestDesktopDemoMission(t *testing.T) {
 	if mi.Folder != folder || mi.Provider != "acp:demo" {
 		t.Errorf("proposed: %+v", mi)
 	}
-	s.allowed(dialog)
-	v.wait("the start", func() bool { return v.approvals[start.ID].State == "allowed" })
+	s.allowed(v, "Start this mission?", start.ID)
 	s.answered(v, start.ID, p)
 
 	// The agent asks to edit, then to run a command. What it reads is allowed.
@@ -251,8 +273,7 @@ func TestDesktopDemoMission(t *testing.T) {
 	dialog = s.window("Allow this change?")
 	s.armed(dialog)
 	dialog.shot("change")
-	s.allowed(dialog)
-	v.wait("the answer", func() bool { return v.approvals[edit.ID].State == "allowed" })
+	s.allowed(v, "Allow this change?", edit.ID)
 	s.answered(v, edit.ID, p)
 
 	command := v.pending(mi.ID, "tool_call")
@@ -260,7 +281,7 @@ func TestDesktopDemoMission(t *testing.T) {
 	s.armed(dialog)
 	dialog.shot("command")
 	s.until("the dialog in front", dialog.active)
-	s.xdo("key", "Tab", "key", "Tab", "key", "Tab", "key", "space")
+	s.xdo("key", "Tab", "key", "Tab", "key", "Tab", "key", "Tab", "key", "space") // past the menu of rules
 	v.wait("the answer", func() bool { return v.approvals[command.ID].State == "allowed" })
 	s.answered(v, command.ID, p)
 

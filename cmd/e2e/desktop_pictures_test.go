@@ -17,6 +17,7 @@ import (
 // TestDesktopPictures shows missions in every phase in the windows, and keeps
 // the README's pictures in $REEVE_E2E_IMAGES when that is set.
 func TestDesktopPictures(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t).start()
 	v := m.watch()
 	s := newScreen(m)
@@ -41,7 +42,7 @@ func TestDesktopPictures(t *testing.T) {
 	waiting := v.begin(terms("infra", "Nightly sweep of the dependencies\n\ndemo:wait\ndemo:command sh check.sh", 240))
 	ask, _ = v.asked(waiting.ID, "check.sh")
 	v.answer(ask, wire.AnswerParams{Allow: true})
-	v.phase(waiting.ID, "waiting")
+	v.turned(waiting.ID, 1, "waiting")
 	paused := v.begin(terms("mails", "Rewrite the onboarding mails\n\ndemo:slow 100000", 120))
 	v.phase(paused.ID, "working")
 	do[wire.MissionResult](v, wire.MethodMissionPause, wire.MissionParams{ID: paused.ID})
@@ -60,12 +61,12 @@ func TestDesktopPictures(t *testing.T) {
 	main := s.window("Reeve")
 	h.says("Reeve: 1 approval waits for you")
 	r := do[wire.MissionStartResult](v, wire.MethodMissionStart, terms("thermometer", "Mend the conversion in convert.sh", 60))
-	s.allowed(s.window("Start this mission?"))
+	s.allowed(v, "Start this mission?", r.Approval.ID)
 	mend := v.phase(r.Mission.ID, "starting", "working")
 	s.window("Allow this command?").close() // the one that waits already
-	v.pending(mend.ID, "file_change")
+	change := v.pending(mend.ID, "file_change")
 	h.choose("▲ Mend")
-	s.allowed(s.window("Allow this change?"))
+	s.allowed(v, "Allow this change?", change.ID)
 	v.pending(mend.ID, "tool_call")
 	h.says("Reeve: 2 approvals wait for you")
 	s.window("Allow this command?").close()
@@ -84,9 +85,7 @@ func TestDesktopPictures(t *testing.T) {
 	h.choose("▲ Add a retry")
 	w = s.window("Allow this command?")
 	s.armed(w)
-	if len(fills(w.image(), waitingTint, image.Pt(400, 30))) == 0 {
-		t.Error("the dialog does not tell of hidden characters")
-	}
+	s.until("the warning of hidden characters", func() bool { return len(fills(w.image(), waitingTint, image.Pt(400, 30))) > 0 })
 	s.readme("approval", w)
 	w.close()
 
@@ -104,7 +103,7 @@ func TestDesktopPictures(t *testing.T) {
 
 	// The tray of a real panel, with its menu.
 	s.panel()
-	before := s.shot("before")
+	before := s.still("before")
 	s.reeve("-hidden")
 	strip := image.Rect(0, 770, 1280, 800)
 	var icon image.Rectangle

@@ -415,6 +415,7 @@ const (
 	waitingTint rgb = 0xFDF4E4
 	wrongTint   rgb = 0xFBECEB
 	sideGround  rgb = 0xF4F2EC
+	doneInk     rgb = 0x2E6B3E
 )
 
 func (c rgb) is(img *image.RGBA, x, y int) bool {

@@ -13,6 +13,7 @@ import (
 
 // TestDesktopWithoutDisplay: one sentence, no panic.
 func TestDesktopWithoutDisplay(t *testing.T) {
+	t.Parallel()
 	if err := desktop(); err != nil {
 		t.Fatal(err)
 	}
@@ -50,6 +51,7 @@ func notice(w window) int {
 // TestDesktopWithoutTray: the window opens at once, says so, and closing it
 // ends the program, not the service.
 func TestDesktopWithoutTray(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t).start()
 	v := m.watch()
 	s := newScreen(m)
@@ -66,6 +68,7 @@ func TestDesktopWithoutTray(t *testing.T) {
 
 // TestDesktopSingleInstance: a second start raises the first and ends well.
 func TestDesktopSingleInstance(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t).start()
 	s := newScreen(m)
 	h := s.trayHost()
@@ -105,6 +108,7 @@ func TestDesktopSingleInstance(t *testing.T) {
 // TestDesktopStartsTheService: where no service runs the window says so, and
 // its button starts one.
 func TestDesktopStartsTheService(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	s := newScreen(m)
 	h := s.trayHost()
@@ -146,6 +150,7 @@ func TestDesktopStartsTheService(t *testing.T) {
 // TestDesktopRecovers: the service is killed and comes back, the desktop is
 // killed and comes back; the same approval waits and can be answered.
 func TestDesktopRecovers(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t).start()
 	v := m.watch()
 	s := newScreen(m)
@@ -180,9 +185,7 @@ func TestDesktopRecovers(t *testing.T) {
 	h.registered()
 	h.says("Reeve: 1 approval waits for you")
 	h.choose("▲")
-	w := s.window("Allow this command?")
-	s.allowed(w)
-	v.wait("the answer", func() bool { return v.approvals[ask.ID].State == "allowed" })
+	s.allowed(v, "Allow this command?", ask.ID)
 	s.answered(v, ask.ID, p)
-	v.phase(mi.ID, "completed", "waiting")
+	v.phase(mi.ID, "completed")
 }

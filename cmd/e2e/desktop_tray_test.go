@@ -15,6 +15,7 @@ import (
 
 // TestDesktopTray reads what a panel would show, and uses the menu.
 func TestDesktopTray(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	s := newScreen(m)
 	h := s.trayHost()
@@ -76,7 +77,7 @@ func TestDesktopTray(t *testing.T) {
 	if got := v.state(ask.ID); got != "pending" {
 		t.Fatalf("opening it made it %s", got)
 	}
-	s.allowed(dialog)
+	s.allowed(v, "Allow this command?", ask.ID)
 	v.phase(asking.ID, "completed")
 	if l := h.says("Reeve: 1 mission under way"); l.icon != icons["working"] {
 		t.Error("the icon of working is another one than before")
@@ -110,6 +111,7 @@ func TestDesktopTray(t *testing.T) {
 
 // TestDesktopNotifications: a notification tells and opens, and never decides.
 func TestDesktopNotifications(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t).start()
 	v := m.watch()
 	s := newScreen(m)
@@ -197,8 +199,11 @@ func (s *screen) panel() {
 	defer func() { s.env = env }()
 	s.spawn(nil, s.xfconfd())
 	s.owned("org.xfce.Xfconf")
+	blank := s.screenImage()
 	s.spawn(nil, "xfce4-panel", "--disable-wm-check")
 	s.owned(watcherName)
+	strip := image.Rect(0, 770, 1280, 800)
+	s.until("the panel", func() bool { return changed(blank, s.screenImage(), strip).Dx() > 600 })
 	conf := filepath.Join(s.dir, "dunstrc")
 	s.write(conf, "[global]\n")
 	s.spawn(nil, "dunst", "-config", conf)
@@ -252,12 +257,13 @@ func changed(a, b *image.RGBA, in image.Rectangle) image.Rectangle {
 // TestDesktopInARealPanel: the icon shows in the tray of a real panel, its menu
 // opens by a click, and a real notification opens the dialog.
 func TestDesktopInARealPanel(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t).start()
 	v := m.watch()
 	s := newScreen(m)
 	s.panel()
 	tray := image.Rect(0, 770, 1280, 800)
-	before := s.shot("before")
+	before := s.still("before")
 	s.reeve("-hidden")
 	var icon image.Rectangle
 	s.until("an icon in the panel", func() bool {
@@ -306,9 +312,25 @@ func TestDesktopInARealPanel(t *testing.T) {
 	if got := v.state(ask.ID); got != "pending" {
 		t.Errorf("the menu made it %s", got)
 	}
-	s.allowed(dialog)
+	s.allowed(v, "Allow this command?", ask.ID)
 	v.phase(asking.ID, "completed")
 	v.phase(mi.ID, "working")
+}
+
+// still keeps a picture of a screen that stands still: what starts draws itself in
+// steps.
+func (s *screen) still(name string) *image.RGBA {
+	s.t.Helper()
+	last, same := s.screenImage(), 0
+	s.until("a screen that stands still", func() bool {
+		now := s.screenImage()
+		if same++; now.Rect.Empty() || !bytes.Equal(now.Pix, last.Pix) {
+			same = 0
+		}
+		last = now
+		return same == 10
+	})
+	return s.shot(name)
 }
 
 // screenImage is what the whole screen shows.

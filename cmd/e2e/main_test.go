@@ -24,6 +24,7 @@ import (
 
 	"github.com/reevehq/reeve/ipc/client"
 	"github.com/reevehq/reeve/ipc/sock"
+	"github.com/reevehq/reeve/service/provider/conform"
 )
 
 // bin holds the binaries under test, built once.
@@ -31,11 +32,7 @@ var bin string
 
 func TestMain(m *testing.M) {
 	if bin = os.Getenv("REEVE_E2E_BIN"); bin != "" {
-		if err := loopback(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(m.Run())
+		os.Exit(conform.Isolated(m.Run))
 	}
 	var err error
 	if bin, err = os.MkdirTemp("", "reeve-e2e-"); err != nil {
@@ -46,15 +43,21 @@ func TestMain(m *testing.M) {
 	if err := build(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	} else {
-		code = isolate()
+		code = conform.Isolated(m.Run, "REEVE_E2E_BIN="+bin)
 	}
 	_ = os.RemoveAll(bin)
 	os.Exit(code)
 }
 
-// build makes reeve with the race detector and a clock that tests can set.
+// build makes reeve with the race detector, a clock that tests can set, and
+// places where it can be made to die. Hundreds of deaths go without the race
+// detector: the sample of them that every run tries has it.
 func build() error {
-	return goBuild("-race", "-tags", "testhooks", "-o", filepath.Join(bin, "reeve"), "../reeve")
+	args := []string{"-tags", "testhooks", "-o", filepath.Join(bin, "reeve"), "../reeve"}
+	if os.Getenv("REEVE_TEST_CRASH") == "" {
+		args = append([]string{"-race"}, args...)
+	}
+	return goBuild(args...)
 }
 
 // desktop builds the desktop program as it is shipped, once.
@@ -77,6 +80,7 @@ type machine struct {
 	home  string
 	env   []string
 	clock string
+	reeve string // the program that is run
 
 	cmd    *exec.Cmd
 	logs   *lines
@@ -90,7 +94,7 @@ func newMachine(t *testing.T) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &machine{t: t, dir: dir, state: filepath.Join(dir, "st ate"), home: filepath.Join(dir, "ho me"), clock: filepath.Join(dir, "clock")}
+	m := &machine{t: t, dir: dir, state: filepath.Join(dir, "st ate"), home: filepath.Join(dir, "ho me"), clock: filepath.Join(dir, "clock"), reeve: filepath.Join(bin, "reeve")}
 	for _, d := range []string{m.home, m.state} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			t.Fatal(err)
@@ -98,7 +102,7 @@ func newMachine(t *testing.T) *machine {
 	}
 	m.env = []string{
 		"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + m.home, "LANG=C.UTF-8", "TERM=dumb", "TMPDIR=" + os.TempDir(),
-		"REEVE_STATE=" + m.state, "REEVE_TEST_CLOCK=" + m.clock, "GIT_CONFIG_GLOBAL=/dev/null",
+		"REEVE_STATE=" + m.state, "REEVE_TEST_CLOCK=" + m.clock, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1",
 		"GOCACHE=" + goEnv("GOCACHE"), "GOFLAGS=-mod=mod", "GOPATH=" + goEnv("GOPATH"),
 	}
 	t.Cleanup(func() {
@@ -110,7 +114,9 @@ func newMachine(t *testing.T) *machine {
 				t.Logf("%s:\n%s", f, b)
 			}
 		}
-		if left := m.processes(); len(left) > 0 {
+		if !t.Failed() { // what was told to end may be a moment from its end
+			m.gone(func(string) bool { return false })
+		} else if left := m.processes(); len(left) > 0 {
 			t.Errorf("processes of this machine are left: %v", left)
 		}
 		_ = os.RemoveAll(dir)
@@ -150,7 +156,7 @@ func (m *machine) start() *machine {
 // serve.
 func (m *machine) tryStart(env ...string) bool {
 	m.t.Helper()
-	m.cmd = exec.Command(filepath.Join(bin, "reeve"), "service", "run")
+	m.cmd = exec.Command(m.reeve, "service", "run")
 	m.cmd.Env = append(append([]string{}, m.env...), env...)
 	m.cmd.Dir = m.dir
 	stderr, err := m.cmd.StderrPipe()
@@ -167,7 +173,7 @@ func (m *machine) tryStart(env ...string) bool {
 		<-l.eof
 		_ = cmd.Wait()
 	}(m.cmd, m.exited, m.logs)
-	return m.logs.wait("serving", 60*time.Second)
+	return m.logs.wait("serving", waitLimit)
 }
 
 // stop ends the service and its workers.
@@ -178,9 +184,9 @@ func (m *machine) stop() {
 	select {
 	case <-m.exited:
 	default:
-		ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, filepath.Join(bin, "reeve"), "service", "stop", "--workers")
+		cmd := exec.CommandContext(ctx, m.reeve, "service", "stop", "--workers")
 		cmd.Env = m.env
 		if out, err := cmd.CombinedOutput(); err != nil {
 			m.t.Errorf("reeve service stop --workers: %v\n%s", err, out)
@@ -199,10 +205,23 @@ func (m *machine) signal(sig syscall.Signal) {
 	}
 	select {
 	case <-m.exited:
-	case <-time.After(20 * time.Second):
+	case <-time.After(waitLimit):
 		m.t.Fatalf("the service did not end on %v", sig)
 	}
 	m.cmd = nil
+}
+
+// install puts a program at a place, at once. It is another process that writes it:
+// what this one writes may be open in a program that it is just starting, and a
+// file that is open for writing can't be run.
+func (m *machine) install(from, to string) {
+	m.t.Helper()
+	if out, err := exec.Command("cp", "--", from, to+".new").CombinedOutput(); err != nil {
+		m.t.Fatalf("copy %s: %v\n%s", from, err, out)
+	}
+	if err := os.Rename(to+".new", to); err != nil {
+		m.t.Fatal(err)
+	}
 }
 
 // result is what a command printed and how it ended.
@@ -218,9 +237,9 @@ func (m *machine) run(args ...string) result {
 
 func (m *machine) runIn(dir string, env []string, args ...string) result {
 	m.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(bin, "reeve"), args...)
+	cmd := exec.CommandContext(ctx, m.reeve, args...)
 	cmd.Env = append(append([]string{}, m.env...), env...)
 	cmd.Dir = dir
 	var out, errs strings.Builder
@@ -250,7 +269,7 @@ func must[T any](m *machine, args ...string) T {
 // dial connects to the service as a program of the person would.
 func (m *machine) dial() *client.Client {
 	m.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
 	c, err := client.Dial(ctx, m.socket(), client.Options{Client: "e2e"})
 	if err != nil {
@@ -296,11 +315,16 @@ func (m *machine) repo(name string) string {
 	return dir
 }
 
-// setClock moves the clock of the service and its guards by d.
-func (m *machine) setClock(d time.Duration) {
+// setClock moves the clock of the service and its guards by d, as if that much
+// time had passed.
+func (m *machine) setClock(d time.Duration) { m.setClocks(d, d) }
+
+// setClocks moves the wall clock, which a person can set, and the time since
+// the machine was started, which nobody can.
+func (m *machine) setClocks(wall, boot time.Duration) {
 	m.t.Helper()
 	tmp := m.clock + ".new"
-	if err := os.WriteFile(tmp, []byte(d.String()), 0o600); err != nil {
+	if err := os.WriteFile(tmp, []byte(wall.String()+" "+boot.String()), 0o600); err != nil {
 		m.t.Fatal(err)
 	}
 	if err := os.Rename(tmp, m.clock); err != nil {

@@ -20,7 +20,19 @@ func (v *view) lose(mi wire.Mission) wire.Mission {
 	if err := syscall.Kill(v.m.guardOf(mi.Attempt).PID, syscall.SIGKILL); err != nil {
 		v.m.t.Fatal(err)
 	}
-	return v.phase(mi.ID, "blocked")
+	return v.lost(mi.ID)
+}
+
+// lost waits until a mission whose guard was killed can be recovered. Before that
+// it may be blocked already, as one whose guard is not known to be gone.
+func (v *view) lost(id string) wire.Mission {
+	v.m.t.Helper()
+	var m wire.Mission
+	v.wait("the loss", func() bool {
+		m = v.missions[id]
+		return m.Phase == "blocked" && m.Recovery == "approval_required"
+	})
+	return m
 }
 
 func recovery(m wire.Mission) wire.RecoverParams {
@@ -30,9 +42,10 @@ func recovery(m wire.Mission) wire.RecoverParams {
 // TestRecover: a mission whose guard was killed goes on with a fresh approval,
 // the same terms and the original deadline, and tells the agent to reconcile.
 func TestRecover(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t).start()
 	v := m.watch()
-	mi := v.begin(m.demoTerms(m.repo("repo"), "demo:slow 200"))
+	mi := v.begin(m.demoTerms(m.repo("repo"), "demo:slow 100000"))
 	entry(v, mi, wire.KindText, func(wire.Text) bool { return true })
 	do[wire.MissionResult](v, wire.MethodMissionSteer, wire.SteerParams{ID: mi.ID, Text: "Later."})
 	lost := v.lose(mi)
@@ -84,9 +97,10 @@ func TestRecover(t *testing.T) {
 
 // TestRecoverOnce: of two recoveries that were both allowed, one wins.
 func TestRecoverOnce(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t).start()
 	v := m.watch()
-	mi := v.begin(m.demoTerms(m.repo("repo"), "demo:slow 4000"))
+	mi := v.begin(m.demoTerms(m.repo("repo"), "demo:slow 100000"))
 	lost := v.lose(mi)
 	r := do[wire.MissionStartResult](v, wire.MethodMissionRecover, recovery(lost))
 	errs := make(chan error, 2)
@@ -118,9 +132,10 @@ func TestRecoverOnce(t *testing.T) {
 // TestRecoverRefuses: a changed instruction file, a passed deadline, a mission
 // that runs.
 func TestRecoverRefuses(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t).start()
 	v := m.watch()
-	running := v.begin(m.demoTerms(m.repo("running"), "demo:slow 4000"))
+	running := v.begin(m.demoTerms(m.repo("running"), "demo:slow 100000"))
 	p := recovery(running)
 	p.Ref = "x"
 	if _, err := try[wire.MissionStartResult](v, wire.MethodMissionRecover, p); wire.CodeOf(err) != wire.CodeConflict {
@@ -129,7 +144,7 @@ func TestRecoverRefuses(t *testing.T) {
 	if _, err := try[wire.MissionResult](v, wire.MethodMissionCancel, wire.MissionParams{ID: running.ID}); wire.CodeOf(err) != wire.CodeConflict {
 		t.Errorf("cancelling a running one: %v", err)
 	}
-	changed := v.lose(v.begin(m.demoTerms(m.repo("changed"), "demo:slow 4000")))
+	changed := v.lose(v.begin(m.demoTerms(m.repo("changed"), "demo:slow 100000")))
 	file := filepath.Join(m.state, "attempts", changed.Attempt, "instructions.md")
 	if err := os.WriteFile(file, []byte("Do what you like."), 0o600); err != nil {
 		t.Fatal(err)
@@ -140,7 +155,7 @@ func TestRecoverRefuses(t *testing.T) {
 	if got := do[wire.MissionResult](v, wire.MethodMissionCancel, wire.MissionParams{ID: changed.ID}).Mission; got.CheckoutOwned || got.Phase != "stopped" {
 		t.Errorf("cancelled: %s", got.Phase)
 	}
-	late := v.lose(v.begin(m.demoTerms(m.repo("late"), "demo:slow 4000")))
+	late := v.lose(v.begin(m.demoTerms(m.repo("late"), "demo:slow 100000")))
 	m.setClock(16 * time.Minute)
 	if _, err := try[wire.MissionStartResult](v, wire.MethodMissionRecover, recovery(late)); wire.CodeOf(err) != wire.CodeDeadlinePassed {
 		t.Errorf("after the deadline: %v", err)
@@ -151,11 +166,12 @@ func TestRecoverRefuses(t *testing.T) {
 // TestDeadGuardsAreReaped is case 9 at a smaller size: live guards are adopted,
 // dead ones reaped, one line each.
 func TestDeadGuardsAreReaped(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t).start()
 	v := m.watch()
 	var all []wire.Mission
 	for i := range 6 {
-		mi := v.begin(m.demoTerms(m.repo(fmt.Sprint("repo", i)), "demo:slow 4000"))
+		mi := v.begin(m.demoTerms(m.repo(fmt.Sprint("repo", i)), "demo:slow 100000"))
 		entry(v, mi, wire.KindText, func(wire.Text) bool { return true })
 		all = append(all, mi)
 	}

@@ -38,14 +38,16 @@ import (
 //	propose NAME DIR SCOPE     propose a mission of the demo agent; sets $NAME (mission),
 //	                           $NAME_ask and $NAME_digest (the approval of its start)
 //	begin NAME DIR SCOPE       propose, and allow the start by its digest
-//	asked NAME MISSION TEXT    wait for a request about TEXT of a mission that runs, or for
+//	asked NAME MISSION TEXT    wait for a new request about TEXT of a mission that runs, or for
 //	                           any that has it, starts included (-);
 //	                           sets $NAME, $NAME_digest and $NAME_mission
 //	later NAME ARG...          run reeve beside the script
 //	ends NAME CODE             wait for it; it has to exit with CODE
 //	terminal CODE TYPED ARG... run reeve on a terminal and type (\n, ^D), once it asks
-//	phase MISSION PHASE...     wait for one of the phases
+//	phase MISSION PHASE...     wait for one of the phases; of a mission that was in it before,
+//	                           first wait until something is there that is new
 //	until MISSION PATH VALUE   wait until the mission has VALUE there
+//	eventually PATTERN ARG...  run reeve, which has to exit with 0, until its output matches
 //	lose MISSION               kill the guard of a mission in its first turn, and wait until
 //	                           that is noticed
 //	passes DURATION            move the clock of the service and its guards
@@ -67,7 +69,8 @@ func TestScripts(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			s := &script{machine: newMachine(t), beside: map[string]func() result{}}
+			t.Parallel() // each waits for its own machine most of the time
+			s := &script{machine: newMachine(t), beside: map[string]func() result{}, found: map[string]bool{}}
 			s.env = append(s.env, "PATH="+filepath.Join(bin, "plain")+":"+os.Getenv("PATH"))
 			work := filepath.Join(s.dir, "-work")
 			if err := os.Mkdir(work, 0o755); err != nil {
@@ -117,13 +120,18 @@ type script struct {
 	*machine
 	view   *view
 	beside map[string]func() result
+	found  map[string]bool // the requests that asked has returned
 }
 
-// asked waits for a pending request about want, of a mission or of any (-).
+// asked waits for a pending request about want, of a mission or of any (-). One
+// that was answered by a command may still be shown as pending: it is no new one.
 func (s *script) asked(mission, want string) wire.Approval {
 	var found wire.Approval
 	s.view.wait("a request about "+want, func() bool {
 		for _, a := range s.view.approvals {
+			if s.found[a.ID] || !s.view.reached(a) {
+				continue
+			}
 			// The start that was just allowed may still stand there, and its scope
 			// names what the agent will ask for.
 			of := mission == "-" || a.Mission == mission && a.Kind != string(approval.MissionStart)
@@ -134,6 +142,7 @@ func (s *script) asked(mission, want string) wire.Approval {
 		}
 		return false
 	})
+	s.found[found.ID] = true
 	return found
 }
 
@@ -193,7 +202,7 @@ func (s *script) terminal(ts *testscript.TestScript, typed string, args []string
 		case text, open := <-more:
 			out.WriteString(text)
 			reading = open
-			if again == nil && strings.HasSuffix(out.String(), "Ctrl-D leaves it waiting] ") {
+			if again == nil && strings.HasSuffix(out.String(), "] ") {
 				tick := time.NewTicker(50 * time.Millisecond)
 				defer tick.Stop()
 				again = tick.C
@@ -265,6 +274,20 @@ func (s *script) commands() map[string]func(*testscript.TestScript, bool, []stri
 				return ok && text(v) == args[2]
 			})
 		},
+		"eventually": func(ts *testscript.TestScript, args []string) {
+			want := regexp.MustCompile("(?m)" + args[0])
+			again := time.NewTicker(tick)
+			defer again.Stop()
+			for late := time.Now().Add(waitLimit); ; <-again.C {
+				s.exits(ts, 0, args[1:])
+				if want.MatchString(ts.ReadFile("stdout")) {
+					return
+				}
+				if time.Now().After(late) {
+					ts.Fatalf("reeve %q does not come to print %q", args[1:], args[0])
+				}
+			}
+		},
 		"lose": func(_ *testscript.TestScript, args []string) {
 			s.view.phase(args[0], "working")
 			m := do[wire.MissionResult](s.view, wire.MethodMissionGet, wire.IDParams{ID: args[0]}).Mission
@@ -284,6 +307,8 @@ func (s *script) commands() map[string]func(*testscript.TestScript, bool, []stri
 			if g := s.guardOf(m.Attempt); alive(g.PID) || alive(g.Keeper.PID) {
 				ts.Fatalf("the guard still runs")
 			}
+			// A git that looks at the checkout is the service's own, not the worker's.
+			s.gone(func(p string) bool { return !strings.Contains(p, "reeve guard --git") })
 			for _, p := range s.processes() {
 				if !strings.Contains(p, "reeve service") {
 					ts.Fatalf("still runs: %s", p)
@@ -401,7 +426,8 @@ func (s *script) everything() string {
 		s.t.Fatal(err)
 	}
 	for i := range missions.Missions {
-		missions.Missions[i].RemainingSeconds = 0 // changes by itself
+		m := &missions.Missions[i] // what follows changes by itself, or is shown a little later than what it follows from
+		m.RemainingSeconds, m.Resources, m.Activity, m.NextTurnAt = 0, nil, nil, nil
 	}
 	return fmt.Sprint(text(missions), text(approvals))
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/reevehq/reeve/ipc/wire"
 )
@@ -43,6 +42,7 @@ func alive(pid int) bool {
 // TestSecondService: one owns the state; the other says who, with its own exit
 // code, and touches nothing.
 func TestSecondService(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t).start()
 	r := m.run("service", "run")
 	if r.code != 7 || !strings.Contains(r.err, fmt.Sprint(m.cmd.Process.Pid)) {
@@ -56,6 +56,7 @@ func TestSecondService(t *testing.T) {
 // TestRestartAdopts: SIGTERM and SIGKILL end the service, not the turn; the
 // next generation adopts the guard and misses nothing.
 func TestRestartAdopts(t *testing.T) {
+	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		t.Run(sig.String(), func(t *testing.T) {
 			m := newMachine(t).start()
@@ -70,11 +71,11 @@ func TestRestartAdopts(t *testing.T) {
 			}
 			m.start()
 			v.wait("the new generation", func() bool { return v.service.Generation == 2 })
-			end := v.phase(mi.ID, "waiting", "completed", "stopped", "blocked")
+			end := v.turned(mi.ID, 1, "waiting", "completed", "stopped", "blocked")
 			if end.Turns[0].Outcome != "succeeded" || end.Generation != 2 {
 				t.Errorf("end: %+v", end)
 			}
-			if !m.logs.wait("was adopted", time.Second) {
+			if !m.logs.wait("was adopted", waitLimit) {
 				t.Errorf("the start did not say what it adopted:\n%s", m.logs.text())
 			}
 			if r, err := try[wire.MissionResult](v, wire.MethodMissionStop, wire.MissionParams{ID: mi.ID}); err != nil && wire.CodeOf(err) != wire.CodeConflict {
@@ -89,6 +90,7 @@ func TestRestartAdopts(t *testing.T) {
 // TestRestartWhileAnApprovalWaits is case 14: it is still there after SIGKILL,
 // answerable once.
 func TestRestartWhileAnApprovalWaits(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t).start()
 	v := m.watch()
 	repo := m.repo("repo")
@@ -106,16 +108,17 @@ func TestRestartWhileAnApprovalWaits(t *testing.T) {
 	if wire.CodeOf(err) != wire.CodeAlreadyAnswered {
 		t.Errorf("the second answer: %v", err)
 	}
-	v.phase(mi.ID, "completed", "waiting")
+	v.phase(mi.ID, "completed")
 }
 
 // TestSilentGuardIsQuarantined: a guard that may be alive but does not answer
 // is neither taken over nor killed.
 func TestSilentGuardIsQuarantined(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t).start()
 	v := m.watch()
 	repo := m.repo("repo")
-	mi := v.begin(m.demoTerms(repo, "demo:slow 4000"))
+	mi := v.begin(m.demoTerms(repo, "demo:slow 100000"))
 	entry(v, mi, wire.KindText, func(wire.Text) bool { return true })
 	g := m.guardOf(mi.Attempt)
 	m.signal(syscall.SIGKILL)
@@ -139,16 +142,17 @@ func TestSilentGuardIsQuarantined(t *testing.T) {
 // TestKilledGuard: the keeper ends what a killed guard leaves, and the mission
 // says that it needs a person.
 func TestKilledGuard(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t).start()
 	v := m.watch()
 	repo := m.repo("repo")
-	mi := v.begin(m.demoTerms(repo, "demo:slow 4000"))
+	mi := v.begin(m.demoTerms(repo, "demo:slow 100000"))
 	entry(v, mi, wire.KindText, func(wire.Text) bool { return true })
 	g := m.guardOf(mi.Attempt)
 	if err := syscall.Kill(g.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	blocked := v.phase(mi.ID, "blocked")
+	blocked := v.lost(mi.ID)
 	if blocked.BlockedBy == "" || !blocked.CheckoutOwned || blocked.Recovery != "approval_required" || blocked.RecoveryRef == "" {
 		t.Errorf("blocked: %+v", blocked)
 	}
@@ -162,6 +166,7 @@ func TestKilledGuard(t *testing.T) {
 // TestKilledGuardAndKeeper: where there is a cgroup, even killing both at once
 // leaves nothing, and nothing of it counts as a person meanwhile.
 func TestKilledGuardAndKeeper(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t).start()
 	v := m.watch()
 	repo := m.repo("repo")
@@ -190,7 +195,7 @@ func TestKilledGuardAndKeeper(t *testing.T) {
 	for _, pid := range []int{g.PID, g.Keeper.PID} {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	blocked := v.phase(mi.ID, "blocked")
+	blocked := v.lost(mi.ID)
 	if len(blocked.Left) > 0 {
 		t.Errorf("left: %v", blocked.Left)
 	}
@@ -199,11 +204,12 @@ func TestKilledGuardAndKeeper(t *testing.T) {
 
 // TestStopWithWorkers ends the service and everything it ran.
 func TestStopWithWorkers(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t).start()
 	v := m.watch()
 	var guards []wire.GuardRecord
 	for i := range 3 {
-		mi := v.begin(m.demoTerms(m.repo(fmt.Sprint("repo", i)), "demo:slow 4000"))
+		mi := v.begin(m.demoTerms(m.repo(fmt.Sprint("repo", i)), "demo:slow 100000"))
 		entry(v, mi, wire.KindText, func(wire.Text) bool { return true })
 		guards = append(guards, m.guardOf(mi.Attempt))
 	}
@@ -222,11 +228,12 @@ func TestStopWithWorkers(t *testing.T) {
 
 // TestOneOfFiveStops is case 6: the others never notice.
 func TestOneOfFiveStops(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t).start()
 	v := m.watch()
 	var all []wire.Mission
 	for i := range 5 {
-		mi := v.begin(m.demoTerms(m.repo(fmt.Sprint("repo", i)), "demo:slow 4000"))
+		mi := v.begin(m.demoTerms(m.repo(fmt.Sprint("repo", i)), "demo:slow 100000"))
 		entry(v, mi, wire.KindText, func(wire.Text) bool { return true })
 		all = append(all, mi)
 	}
@@ -246,10 +253,11 @@ func TestOneOfFiveStops(t *testing.T) {
 // TestFolderRemoved is case 33: the checkout is deleted under a running worker,
 // which is stopped and blocked with that reason.
 func TestFolderRemoved(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t).start()
 	v := m.watch()
 	repo := m.repo("repo")
-	mi := v.begin(m.demoTerms(repo, "demo:slow 4000"))
+	mi := v.begin(m.demoTerms(repo, "demo:slow 100000"))
 	entry(v, mi, wire.KindText, func(wire.Text) bool { return true })
 	if err := os.Rename(repo, repo+" moved"); err != nil {
 		t.Fatal(err)

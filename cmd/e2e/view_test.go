@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,14 +22,15 @@ type view struct {
 	m *machine
 	f *client.Follower
 
-	mu        sync.Mutex
-	changed   chan struct{}
-	missions  map[string]wire.Mission
-	approvals map[string]wire.Approval
-	service   wire.Service
-	refusals  []wire.Refusal
-	entries   map[string][]wire.Entry // by session
-	states    []client.Phase
+	mu          sync.Mutex
+	changed     chan struct{}
+	missions    map[string]wire.Mission
+	approvals   map[string]wire.Approval
+	service     wire.Service
+	refusals    []wire.Refusal
+	credentials wire.CredentialListResult
+	entries     map[string][]wire.Entry // by session
+	states      []client.Phase
 }
 
 func (m *machine) watch() *view {
@@ -81,6 +83,8 @@ func (v *view) take(topic, event string, data json.RawMessage) {
 		if json.Unmarshal(data, &r) == nil {
 			v.refusals = append(v.refusals, r)
 		}
+	case event == wire.EvCredentials:
+		_ = json.Unmarshal(data, &v.credentials)
 	case topic == wire.TopicMissions:
 		var x wire.Mission
 		if json.Unmarshal(data, &x) == nil {
@@ -101,8 +105,9 @@ func (v *view) take(topic, event string, data json.RawMessage) {
 	}
 }
 
-// waitLimit is a safety net, not a measure: everything here is event-driven.
-const waitLimit = 90 * time.Second
+// waitLimit is a safety net, not a measure: everything here is event-driven. A
+// machine that is busy with other things may stand still for a long time.
+const waitLimit = 4 * time.Minute
 
 // wait returns when cond holds; cond runs with the view locked.
 func (v *view) wait(what string, cond func() bool) {
@@ -178,8 +183,16 @@ func (v *view) begin(p wire.MissionStartParams) wire.Mission {
 func (v *view) answer(a wire.Approval, p wire.AnswerParams) wire.Approval {
 	v.m.t.Helper()
 	p.ID, p.Digest = a.ID, a.Digest
-	return do[wire.ApprovalResult](v, wire.MethodApprovalAnswer, p).Approval
+	out := do[wire.ApprovalResult](v, wire.MethodApprovalAnswer, p).Approval
+	// Or the next look for what waits would find it again.
+	v.wait("the answer", func() bool { return v.approvals[a.ID].State != "pending" })
+	return out
 }
+
+// reached says that the mission is shown as it was when a was asked, or later.
+// Topics come each at its own pace: without this a test that goes on to wait for
+// a phase could find the one from before the turn.
+func (v *view) reached(a wire.Approval) bool { return v.missions[a.Mission].Turn >= a.TurnNo }
 
 // asked waits for the next pending approval of a mission, whose command, path
 // or tool contains want.
@@ -196,7 +209,7 @@ func (v *view) asked(mission, want string) (wire.Approval, approval.Subject) {
 			if json.Unmarshal(a.Subject, &s) != nil {
 				continue
 			}
-			if contains(s, want) {
+			if contains(s, want) && v.reached(a) {
 				found, subject = a, s
 				return true
 			}
@@ -217,14 +230,28 @@ func (v *view) phase(id string, phases ...string) wire.Mission {
 	var m wire.Mission
 	v.wait(fmt.Sprintf("phase %v", phases), func() bool {
 		m = v.missions[id]
-		for _, p := range phases {
-			if m.Phase == p {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(phases, m.Phase)
 	})
 	return m
+}
+
+// turned waits until the nth turn has ended and the mission is in one of the
+// phases: a phase alone may be the one from before the turn.
+func (v *view) turned(id string, n int, phases ...string) wire.Mission {
+	v.m.t.Helper()
+	var m wire.Mission
+	v.wait(fmt.Sprintf("phase %v after turn %d", phases, n), func() bool {
+		m = v.missions[id]
+		return len(m.Turns) >= n && m.Turns[n-1].Outcome != "" && slices.Contains(phases, m.Phase)
+	})
+	return m
+}
+
+// refused are the refusals that were shown.
+func (v *view) refused() []wire.Refusal {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Clone(v.refusals)
 }
 
 // log returns the session's entries so far.

@@ -70,6 +70,7 @@ func (r *raw) alive() {
 // TestWireMalformed sends what no client of ours would. Each line gets an answer
 // that names the field, and the connection lives on.
 func TestWireMalformed(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t).start()
 	r := m.raw()
 	long := strings.Repeat("i", wire.MaxID+1)
@@ -173,6 +174,7 @@ func (m *machine) nothingHappened() {
 
 // TestWireTooLong ends the connection, after an answer that says why.
 func TestWireTooLong(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t).start()
 	// A line of exactly the limit, its end not counted, is served.
 	r := m.raw()
@@ -197,6 +199,7 @@ func TestWireTooLong(t *testing.T) {
 
 // TestWireGarbage throws bytes at the service and goes away.
 func TestWireGarbage(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t).start()
 	for i := range 20 {
 		r := m.raw()
@@ -235,6 +238,7 @@ func TestWireGarbage(t *testing.T) {
 // TestWireOtherUser connects as nobody, after the modes that would have kept
 // that out were loosened: the service itself refuses, and serves nothing.
 func TestWireOtherUser(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("becoming another user needs root")
 	}

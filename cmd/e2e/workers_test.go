@@ -19,6 +19,7 @@ import (
 // MCP server it started, and by hand on the socket. Each is refused, recorded and shown, and the agent
 // may still read its own mission.
 func TestWorkerCannotDecide(t *testing.T) {
+	t.Parallel()
 	m, _, v, terms := claudeMachine(t)
 	repo, other := m.repo("repo"), m.repo("other")
 	victim := do[wire.MissionStartResult](v, wire.MethodMissionStart, terms(other, "Wait for a person."))
@@ -106,7 +107,7 @@ WORK_NEXT: done>>`)
 	}
 	const attempts = 9
 	v.wait("every refusal to be shown", func() bool { return len(v.refusals) >= attempts && v.service.Refusals >= attempts })
-	for _, r := range v.refusals {
+	for _, r := range v.refused() {
 		if r.Mission != mi.ID {
 			t.Errorf("a refusal without its mission: %+v", r)
 		}
@@ -126,6 +127,7 @@ func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''
 // TestSocketByHand is no test: the worker above runs it to talk to the socket
 // without any client of ours.
 func TestSocketByHand(t *testing.T) {
+	t.Parallel()
 	line := os.Getenv("REEVE_E2E_BY_HAND")
 	if line == "" {
 		return // only the worker of TestWorkerCannotDecide has something to say

@@ -16,6 +16,8 @@ import (
 	"github.com/reevehq/reeve/assets"
 	"github.com/reevehq/reeve/ipc/client"
 	"github.com/reevehq/reeve/ipc/sock"
+	"github.com/reevehq/reeve/service/keychain"
+	_ "github.com/reevehq/reeve/ui/locale" // before Fyne looks
 	"github.com/reevehq/reeve/ui/view"
 )
 
@@ -30,33 +32,45 @@ func main() {
 		fmt.Println("reeve-desktop " + assets.Version)
 		return
 	}
-	if err := run(*hidden); err != nil {
+	relaunch, err := run(*hidden)
+	if err == nil && relaunch != nil {
+		err = again(relaunch)
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "reeve-desktop: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func run(hidden bool) error {
+// run shows the program until its end. relaunch is the command that starts its
+// successor after an upgrade, or nil.
+func run(hidden bool) (relaunch []string, err error) {
 	if err := view.CheckDisplay(os.Getenv); err != nil {
-		return err
+		return nil, err
+	}
+	// Read before anything can be replaced: afterwards the system may name the
+	// old file as deleted.
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program's own file: %w", err)
 	}
 	socket, err := sock.Path(os.Getenv)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ctx := context.Background()
 	wish := view.Show{Show: view.ShowMain}
-	instance, err := view.Claim(ctx, filepath.Join(filepath.Dir(socket), "desktop.sock"), wish)
+	instance, err := view.Claim(ctx, sock.Beside(socket, "desktop"), wish)
 	if view.Raised(err) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer instance.Close()
 	home, _ := os.UserHomeDir()
 	options := client.Options{Client: "reeve-desktop", Version: assets.Version}
-	view.Run(app.NewWithID(appID), view.Options{
+	renewed, hidden := view.Run(app.NewWithID(appID), view.Options{
 		Dial:     func(ctx context.Context) (*client.Client, error) { return client.Dial(ctx, socket, options) },
 		Reeve:    reeve(),
 		Version:  assets.Version,
@@ -64,9 +78,18 @@ func run(hidden bool) error {
 		Home:     home,
 		Instance: instance,
 		Hidden:   hidden,
+		Renewed:  view.Replaced(self),
+		Secret:   keychain.Open(os.Getenv("REEVE_STATE")).Get,
 		Theme:    os.Getenv("REEVE_THEME"),
 	})
-	return nil
+	if !renewed {
+		return nil, nil
+	}
+	relaunch = []string{self}
+	if hidden {
+		relaunch = append(relaunch, "-hidden")
+	}
+	return relaunch, nil
 }
 
 // reeve finds the command line program: beside this one, or on the PATH.

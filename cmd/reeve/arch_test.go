@@ -25,34 +25,51 @@ var rooms = map[string][]string{
 	"ipc/client": {"ipc/wire", "ipc/sock"},
 
 	"service":                     {"service/...", "ipc/server", "ipc/sock", "ipc/wire", "app/..."},
-	"service/guard":               {"ipc/wire", "ipc/sock", "service/provider", "service/internal/proc", "service/internal/runlog", "service/internal/private", "service/internal/fault", "app/..."},
+	"service/guard":               {"ipc/wire", "ipc/sock", "service/provider", "service/internal/proc", "service/internal/runlog", "service/internal/private", "service/internal/fault", "service/internal/checkout/contextfile", "app/..."},
+	"service/keychain":            {},
+	"service/keychain/keyring":    {}, // for tests only
+	"service/osservice":           {},
+	"service/mcp":                 {"ipc/client", "ipc/wire"},
 	"service/provider":            {"app/mission"},
 	"service/provider/claude":     {"app/mission", "service/provider", "service/provider/internal/..."},
+	"service/provider/codex":      {"app/mission", "service/provider", "service/provider/internal/..."},
 	"service/provider/acp":        {"app/mission", "service/provider", "service/provider/internal/..."},
 	"service/provider/demo":       {},
 	"service/provider/modelstub":  {},
 	"service/provider/conform":    {"app/mission", "service/provider", "service/provider/..."},
 	"service/provider/internal/…": {"app/mission", "service/provider"},
 
+	"service/internal/checkout/contextfile": {"service/internal/private"},
+
+	"service/internal/agents":     {"service/internal/private", "service/provider/acp", "app/..."},
 	"service/internal/fault":      {},
+	"service/internal/powerloss":  {}, // for tests only
 	"service/internal/private":    {},
 	"service/internal/proc":       {},
 	"service/internal/runlog":     {"service/internal/private"},
 	"service/internal/store":      {"service/internal/private"},
 	"service/internal/approvals":  {"service/internal/store", "app/..."},
-	"service/internal/checkout":   {"service/internal/store", "service/internal/proc", "app/..."},
+	"service/internal/credential": {"service/internal/store", "service/internal/private", "service/keychain"},
+	"service/internal/checkout":   {"service/internal/checkout/contextfile", "service/internal/store", "service/internal/proc", "app/..."},
+	"service/internal/effects":    {"service/internal/store", "app/..."},
+	"service/internal/room":       {"service/internal/store"},
 	"service/internal/session":    {"service/internal/runlog"},
 	"service/internal/supervisor": {"service/internal/...", "service/guard", "service/provider", "ipc/wire", "app/..."},
 
 	"assets":      {},
 	"ui/model":    {"ipc/client", "ipc/wire", "app/..."},
 	"ui/cli":      {"ipc/client", "ipc/wire", "ipc/sock", "ui/model", "app/..."},
+	"ui/locale":   {},
 	"ui/view/kit": {"assets"},
 	"ui/view":     {"ui/model", "ui/view/kit", "assets", "ipc/client", "ipc/sock", "ipc/wire", "app/..."},
 
-	"cmd/reeve":                {"*"},
-	"cmd/reeve-desktop":        {"ui/view", "ui/view/kit", "ui/model", "ipc/...", "assets"},
-	"packaging/icons/generate": {"assets"},
+	"cmd/reeve":                 {"*"},
+	"cmd/reeve-desktop":         {"ui/locale", "ui/view", "ui/view/kit", "ui/model", "ipc/...", "service/keychain", "assets"},
+	"packaging/icons/generate":  {"assets"},
+	"packaging/licences":        {"assets"},
+	"packaging/macos/universal": {},
+	"packaging/manual":          {"ui/cli", "assets"},
+	"packaging/windows/winegit": {}, // for tests only
 }
 
 type listed struct {
@@ -105,6 +122,9 @@ func TestImports(t *testing.T) {
 			continue
 		}
 		for _, imp := range p.Imports {
+			if strings.HasPrefix(imp, "github.com/zalando/go-keyring") && name != "service/keychain" {
+				t.Errorf("%s may not import %s: without a time limit it hangs", name, imp)
+			}
 			of, ours := strings.CutPrefix(imp, module)
 			if !ours {
 				continue
@@ -123,11 +143,11 @@ func TestImports(t *testing.T) {
 // of the rules. A name that ends in / stands for all below.
 func TestForbidden(t *testing.T) {
 	for pkg, forbidden := range map[string][]string{
-		"cmd/reeve":         {"fyne.io/"},
+		"cmd/reeve":         {"fyne.io/", module + "service/internal/powerloss"},
 		"ui/model":          {"fyne.io/", module + "service/"},
 		"ui/cli":            {"fyne.io/", module + "service/"},
 		"ui/view":           {"fyne.io/fyne/v2/app", module + "service/"},
-		"cmd/reeve-desktop": {module + "service", module + "service/"},
+		"cmd/reeve-desktop": {module + "service", module + "service/internal/", module + "service/guard", module + "service/provider"},
 		"app/mission":       {module, "os/exec", "net/http", "math/rand/v2"},
 		"app/approval":      {module, "os/exec", "net/http", "math/rand/v2"},
 	} {
@@ -138,6 +158,26 @@ func TestForbidden(t *testing.T) {
 				}) {
 					t.Errorf("%s depends on %s", pkg, d)
 				}
+			}
+		}
+	}
+}
+
+// sole says which modules only one package imports, so that it can be replaced.
+var sole = map[string]string{
+	"github.com/kardianos/service":     "service/osservice",
+	"github.com/zalando/go-keyring":    "service/keychain",
+	"go.etcd.io/bbolt":                 "service/internal/store",
+	"gopkg.in/natefinch/lumberjack.v2": "service",
+}
+
+// TestSoleImporters holds them to it.
+func TestSoleImporters(t *testing.T) {
+	for _, p := range list(t, module+"...") {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		for _, imp := range p.Imports {
+			if owner, ok := sole[imp]; ok && owner != name {
+				t.Errorf("%s imports %s, which only %s may", name, imp, owner)
 			}
 		}
 	}

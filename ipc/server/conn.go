@@ -97,7 +97,7 @@ func (c *conn) judge() (leave func(), refused *wire.Error) {
 		return nil, refused
 	}
 	c.actor = c.s.b.Actor(c.peer)
-	return c.s.place(c.actor.Worker)
+	return c.s.place(c.actor.Worker || c.actor.Doubtful)
 }
 
 // read decodes and dispatches until the connection ends. It says whether the
@@ -156,7 +156,7 @@ func (c *conn) dispatch(req wire.Request) {
 		c.fail(req, wire.Errorf(wire.CodeUnsupportedMethod, "Unsupported daemon method: %s", req.Method), false)
 		return
 	case m.class != open && c.s.isClosing():
-		c.fail(req, errClosing(), false)
+		c.fail(req, errClosing(req.Method), false)
 		return
 	}
 	c.mu.Lock()
@@ -206,7 +206,7 @@ func (c *conn) nextIn(lane string) func() {
 // serve runs one request and queues its answer.
 func (c *conn) serve(m method, req wire.Request) {
 	ctx := c.ctx
-	if m.class == decide {
+	if m.class == decide || m.class == worker {
 		// What has begun runs on without its client; what has not, doesn't
 		// begin any more.
 		select {
@@ -215,7 +215,7 @@ func (c *conn) serve(m method, req wire.Request) {
 		default:
 		}
 		if !c.s.startMutation() {
-			c.fail(req, errClosing(), true)
+			c.fail(req, errClosing(req.Method), true)
 			return
 		}
 		defer c.s.mutations.Done()

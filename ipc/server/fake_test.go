@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,7 +24,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fake is a Backend in memory. Mission m<n> has the session s<n>.
 type fake struct {
-	hub *Hub
+	hub    *Hub
+	fenced atomic.Pointer[wire.Error]
 
 	mu       sync.Mutex
 	actor    Actor
@@ -74,6 +76,15 @@ func (f *fake) Identity() wire.NegotiateResult {
 func (f *fake) Status(context.Context) (wire.Service, error) {
 	return wire.Service{State: "running", Generation: 7}, nil
 }
+func (f *fake) PrepareUpdate(context.Context, Actor, wire.PrepareUpdateParams, <-chan struct{}) (wire.PrepareUpdateResult, error) {
+	return wire.PrepareUpdateResult{State: "prepared", GoOn: 2, Finished: 1, Interrupted: 1, Until: time.Unix(91, 0).UTC()}, nil
+}
+func (f *fake) CommitUpdate(context.Context, Actor, <-chan struct{}) (wire.UpdateResult, error) {
+	return wire.UpdateResult{State: "committed"}, nil
+}
+func (f *fake) CancelUpdate(context.Context, Actor, <-chan struct{}) (wire.UpdateResult, error) {
+	return wire.UpdateResult{State: "cancelled"}, nil
+}
 func (f *fake) Stop(context.Context, Actor, wire.ServiceStopParams) (wire.ServiceStopResult, error) {
 	f.note("stop")
 	return wire.ServiceStopResult{Stopping: true}, nil
@@ -82,6 +93,29 @@ func (f *fake) Check(context.Context) (wire.CheckResult, error) {
 	return wire.CheckResult{}, fmt.Errorf("open /secret/path: no such file")
 }
 func (f *fake) AuditVerify(context.Context) (wire.AuditVerifyResult, error) { panic("a bug") }
+func (f *fake) ProviderAdd(context.Context, Actor, wire.ProviderAddParams) (wire.ProviderResult, error) {
+	return wire.ProviderResult{}, nil
+}
+func (f *fake) ProviderRemove(context.Context, Actor, wire.ProviderRemoveParams) (wire.ProviderResult, error) {
+	return wire.ProviderResult{}, nil
+}
+func (f *fake) CredentialList(context.Context) (wire.CredentialListResult, error) {
+	return wire.CredentialListResult{}, nil
+}
+
+func (f *fake) CredentialSet(_ context.Context, _ Actor, p wire.CredentialSetParams) (wire.CredentialListResult, error) {
+	f.note("set " + p.Name)
+	return wire.CredentialListResult{}, nil
+}
+
+func (f *fake) CredentialRemove(context.Context, Actor, wire.CredentialRemoveParams) (wire.CredentialListResult, error) {
+	return wire.CredentialListResult{}, nil
+}
+
+func (f *fake) CredentialHand(context.Context, Actor, wire.CredentialHandParams) (wire.CredentialListResult, error) {
+	return wire.CredentialListResult{}, nil
+}
+
 func (f *fake) ProviderList(ctx context.Context, _ wire.ProviderListParams) (wire.ProviderListResult, error) {
 	f.started <- "provider.list"
 	<-ctx.Done()
@@ -139,6 +173,15 @@ func (f *fake) MissionRecover(ctx context.Context, _ Actor, p wire.RecoverParams
 	r, err := f.mutate(ctx, "recover", p.ID)
 	return wire.MissionStartResult{Mission: r.Mission}, err
 }
+func (f *fake) Fenced() *wire.Error { return f.fenced.Load() }
+
+func (f *fake) MissionChanges(_ context.Context, p wire.ChangesParams) (wire.ChangesResult, error) {
+	return wire.ChangesResult{Mission: p.ID}, nil
+}
+func (f *fake) MissionWorktree(ctx context.Context, _ Actor, p wire.WorktreeParams) (wire.WorktreeResult, error) {
+	r, err := f.mutate(ctx, "worktree "+p.Action, p.ID)
+	return wire.WorktreeResult{Mission: r.Mission}, err
+}
 func (f *fake) ApprovalList(context.Context, wire.ApprovalListParams) (wire.ApprovalListResult, error) {
 	return wire.ApprovalListResult{}, nil
 }
@@ -158,6 +201,19 @@ func (f *fake) ApprovalAnswer(_ context.Context, a Actor, p wire.AnswerParams) (
 	done := wire.Approval{ID: p.ID, State: "allowed", Answer: &wire.Answer{Client: a.Client}}
 	f.approval = append(f.approval, done)
 	return wire.ApprovalResult{Approval: done}, nil
+}
+func (f *fake) RuleList(context.Context, wire.RuleListParams) (wire.RuleListResult, error) {
+	return wire.RuleListResult{Rules: []wire.Rule{}}, nil
+}
+func (f *fake) RuleAdd(context.Context, Actor, wire.RuleAddParams) (wire.RuleResult, error) {
+	return wire.RuleResult{}, nil
+}
+func (f *fake) RuleEdit(context.Context, Actor, wire.RuleEditParams) (wire.RuleResult, error) {
+	return wire.RuleResult{}, nil
+}
+func (f *fake) RuleRevoke(_ context.Context, _ Actor, p wire.RuleRevokeParams) (wire.RuleResult, error) {
+	f.note("revoke " + p.ID)
+	return wire.RuleResult{Rule: wire.Rule{ID: p.ID}}, nil
 }
 func (f *fake) Session(_ context.Context, id string) (SessionRef, error) {
 	if len(id) < 2 || id[0] != 's' && id[0] != 'm' {
@@ -284,7 +340,7 @@ func (p *peer) send(method string, params any) string {
 
 func (p *peer) read() (line, error) {
 	// Only so that a bug ends the test instead of hanging it.
-	_ = p.nc.SetReadDeadline(time.Now().Add(30 * time.Second))
+	_ = p.nc.SetReadDeadline(time.Now().Add(4 * time.Minute))
 	b, err := p.lines.Next()
 	if err != nil {
 		return line{}, err
@@ -373,4 +429,53 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func (f *fake) RoomList(context.Context) (wire.RoomListResult, error) {
+	return wire.RoomListResult{Rooms: []wire.Room{}}, nil
+}
+func (f *fake) RoomMessages(_ context.Context, p wire.RoomMessagesParams) (wire.RoomMessagesResult, error) {
+	return wire.RoomMessagesResult{Room: wire.Room{ID: p.Room, Count: p.Limit}}, nil
+}
+func (f *fake) RoomSend(ctx context.Context, _ Actor, p wire.RoomSendParams) (wire.RoomSendResult, error) {
+	_, err := f.mutate(ctx, "send "+p.Text, p.Room)
+	return wire.RoomSendResult{Message: wire.RoomMessage{ID: "msg_1", Text: p.Text}}, err
+}
+func (f *fake) EffectList(context.Context, wire.EffectListParams) (wire.EffectListResult, error) {
+	return wire.EffectListResult{Effects: []wire.Effect{}}, nil
+}
+func (f *fake) EffectSettle(ctx context.Context, _ Actor, p wire.EffectSettleParams) (wire.EffectResult, error) {
+	_, err := f.mutate(ctx, "settle "+p.Outcome, p.ID)
+	return wire.EffectResult{Effect: wire.Effect{ID: p.ID}}, err
+}
+func (f *fake) BindWorker(_ context.Context, _ Actor, p wire.BindParams) (wire.BindResult, error) {
+	f.note("bind " + p.Room)
+	return wire.BindResult{Bound: true, Entry: p.Entry, Session: p.Session}, nil
+}
+func (f *fake) VerifyWorker(_ context.Context, _ Actor, p wire.BindParams) (wire.BindResult, error) {
+	f.note("verify " + p.Room)
+	return wire.BindResult{Bound: true, Entry: p.Entry, Session: p.Session}, nil
+}
+func (f *fake) CheckpointWorker(_ context.Context, _ Actor, p wire.CheckpointParams) (wire.CheckpointResult, error) {
+	f.note("checkpoint " + p.Cursor)
+	return wire.CheckpointResult{Cursor: p.Cursor}, nil
+}
+func (f *fake) BorrowCredential(_ context.Context, _ Actor, p wire.BorrowParams) (wire.BorrowResult, error) {
+	f.note("borrow " + p.Room)
+	return wire.BorrowResult{Status: wire.BorrowDeferred}, nil
+}
+func (f *fake) PrepareEffect(ctx context.Context, _ Actor, p wire.PrepareParams) (wire.PrepareResult, error) {
+	_, err := f.mutate(ctx, "prepare "+p.Tool, string(p.RequestID))
+	return wire.PrepareResult{State: wire.EffectPrepared, Action: wire.ActionExecute, Effect: "e1"}, err
+}
+func (f *fake) CompleteEffect(ctx context.Context, _ Actor, p wire.CompleteParams) (wire.CompleteResult, error) {
+	_, err := f.mutate(ctx, "complete", p.Effect)
+	return wire.CompleteResult{Effect: p.Effect, State: wire.EffectCompleted}, err
+}
+func (f *fake) ExecuteTool(ctx context.Context, _ Actor, p wire.ToolParams) (wire.ToolResult, error) {
+	r, err := f.mutate(ctx, "execute "+p.Tool, string(p.RequestID))
+	if err != nil {
+		f.started <- "left " + p.Tool
+	}
+	return wire.ToolResult{Room: "r1", Result: json.RawMessage(fmt.Sprintf(`{"n":%d}`, r.Mission.Revision))}, err
 }

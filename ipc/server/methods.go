@@ -19,6 +19,7 @@ const (
 	own                 // persons; a worker about its own mission, which the handler checks
 	person              // persons, to read
 	decide              // persons, confirmed at the moment of the call: it changes something
+	worker              // workers alone, about their own mission, which the handler checks
 )
 
 // method is an entry of the dispatch table.
@@ -51,6 +52,7 @@ var methods map[string]method
 func init() {
 	noLane := func(json.RawMessage) string { return "" }
 	watching := func(json.RawMessage) string { return "watch" }
+	credentials := func(json.RawMessage) string { return "credentials" }
 	methods = map[string]method{
 		wire.MethodNegotiate:     bind(open, noLane, negotiate),
 		wire.MethodServiceStatus: bind(open, noLane, func(ctx context.Context, k call, _ struct{}) (wire.Service, error) { return k.b.Status(ctx) }),
@@ -61,6 +63,24 @@ func init() {
 		}),
 		wire.MethodProviderList: bind(person, noLane, func(ctx context.Context, k call, p wire.ProviderListParams) (wire.ProviderListResult, error) {
 			return k.b.ProviderList(ctx, p)
+		}),
+		wire.MethodProviderAdd: bind(decide, noLane, func(ctx context.Context, k call, p wire.ProviderAddParams) (wire.ProviderResult, error) {
+			return checked(need("name", p.Name), func() (wire.ProviderResult, error) { return k.b.ProviderAdd(ctx, k.actor, p) })
+		}),
+		wire.MethodProviderRemove: bind(decide, noLane, func(ctx context.Context, k call, p wire.ProviderRemoveParams) (wire.ProviderResult, error) {
+			return checked(need("name", p.Name), func() (wire.ProviderResult, error) { return k.b.ProviderRemove(ctx, k.actor, p) })
+		}),
+		wire.MethodCredentialList: bind(person, noLane, func(ctx context.Context, k call, _ struct{}) (wire.CredentialListResult, error) {
+			return k.b.CredentialList(ctx)
+		}),
+		wire.MethodCredentialSet: bind(decide, credentials, func(ctx context.Context, k call, p wire.CredentialSetParams) (wire.CredentialListResult, error) {
+			return checked(need("name", p.Name), func() (wire.CredentialListResult, error) { return k.b.CredentialSet(ctx, k.actor, p) })
+		}),
+		wire.MethodCredentialRemove: bind(decide, credentials, func(ctx context.Context, k call, p wire.CredentialRemoveParams) (wire.CredentialListResult, error) {
+			return checked(need("name", p.Name), func() (wire.CredentialListResult, error) { return k.b.CredentialRemove(ctx, k.actor, p) })
+		}),
+		wire.MethodCredentialHand: bind(decide, credentials, func(ctx context.Context, k call, p wire.CredentialHandParams) (wire.CredentialListResult, error) {
+			return k.b.CredentialHand(ctx, k.actor, p)
 		}),
 		wire.MethodMissionCheck: bind(person, noLane, func(ctx context.Context, k call, p wire.MissionStartParams) (wire.MissionCheckResult, error) {
 			return k.b.MissionCheck(ctx, p)
@@ -81,6 +101,15 @@ func init() {
 
 		wire.MethodServiceStop: bind(decide, noLane, func(ctx context.Context, k call, p wire.ServiceStopParams) (wire.ServiceStopResult, error) {
 			return k.b.Stop(ctx, k.actor, p)
+		}),
+		wire.MethodServicePrepareUpdate: bind(decide, noLane, func(ctx context.Context, k call, p wire.PrepareUpdateParams) (wire.PrepareUpdateResult, error) {
+			return k.b.PrepareUpdate(ctx, k.actor, p, k.c.gone)
+		}),
+		wire.MethodServiceCommitUpdate: bind(decide, noLane, func(ctx context.Context, k call, _ struct{}) (wire.UpdateResult, error) {
+			return k.b.CommitUpdate(ctx, k.actor, k.c.gone)
+		}),
+		wire.MethodServiceCancelUpdate: bind(decide, noLane, func(ctx context.Context, k call, _ struct{}) (wire.UpdateResult, error) {
+			return k.b.CancelUpdate(ctx, k.actor, k.c.gone)
 		}),
 		wire.MethodMissionStart: bind(decide, func(json.RawMessage) string { return "start" },
 			func(ctx context.Context, k call, p wire.MissionStartParams) (wire.MissionStartResult, error) {
@@ -103,6 +132,46 @@ func init() {
 				bad = need("recovery_ref", p.Ref)
 			}
 			return checked(bad, func() (wire.MissionStartResult, error) { return k.b.MissionRecover(ctx, k.actor, p) })
+		}),
+		wire.MethodMissionChanges: bind(person, noLane, func(ctx context.Context, k call, p wire.ChangesParams) (wire.ChangesResult, error) {
+			return checked(need("id", p.ID), func() (wire.ChangesResult, error) { return k.b.MissionChanges(ctx, p) })
+		}),
+		wire.MethodMissionWorktree: bind(decide, byID, func(ctx context.Context, k call, p wire.WorktreeParams) (wire.WorktreeResult, error) {
+			bad := need("id", p.ID)
+			if bad == nil {
+				bad = need("action", p.Action)
+			}
+			return checked(bad, func() (wire.WorktreeResult, error) { return k.b.MissionWorktree(ctx, k.actor, p) })
+		}),
+		wire.MethodRoomList: bind(person, noLane, func(ctx context.Context, k call, _ struct{}) (wire.RoomListResult, error) {
+			return k.b.RoomList(ctx)
+		}),
+		wire.MethodRoomMessages: bind(person, noLane, roomMessages),
+		wire.MethodRoomSend:     bind(decide, byRoom, roomSend),
+		wire.MethodEffectList: bind(person, noLane, func(ctx context.Context, k call, p wire.EffectListParams) (wire.EffectListResult, error) {
+			return k.b.EffectList(ctx, p)
+		}),
+		wire.MethodEffectSettle: bind(decide, byID, effectSettle),
+
+		wire.MethodBindWorker:     bind(worker, noLane, bridged(checkBind, Backend.BindWorker)),
+		wire.MethodVerifyWorker:   bind(worker, noLane, bridged(checkBind, Backend.VerifyWorker)),
+		wire.MethodCheckpoint:     bind(worker, noLane, bridged(checkCheckpoint, Backend.CheckpointWorker)),
+		wire.MethodBorrow:         bind(worker, noLane, bridged(checkBorrow, Backend.BorrowCredential)),
+		wire.MethodPrepareEffect:  bind(worker, noLane, bridged(checkPrepare, Backend.PrepareEffect)),
+		wire.MethodCompleteEffect: bind(worker, noLane, bridged(checkComplete, Backend.CompleteEffect)),
+		wire.MethodExecuteTool:    bind(worker, noLane, executeTool),
+
+		wire.MethodRuleList: bind(person, noLane, func(ctx context.Context, k call, p wire.RuleListParams) (wire.RuleListResult, error) {
+			return k.b.RuleList(ctx, p)
+		}),
+		wire.MethodRuleAdd: bind(decide, noLane, func(ctx context.Context, k call, p wire.RuleAddParams) (wire.RuleResult, error) {
+			return k.b.RuleAdd(ctx, k.actor, p)
+		}),
+		wire.MethodRuleEdit: bind(decide, byID, func(ctx context.Context, k call, p wire.RuleEditParams) (wire.RuleResult, error) {
+			return checked(need("id", p.ID), func() (wire.RuleResult, error) { return k.b.RuleEdit(ctx, k.actor, p) })
+		}),
+		wire.MethodRuleRevoke: bind(decide, byID, func(ctx context.Context, k call, p wire.RuleRevokeParams) (wire.RuleResult, error) {
+			return checked(need("id", p.ID), func() (wire.RuleResult, error) { return k.b.RuleRevoke(ctx, k.actor, p) })
 		}),
 		wire.MethodApprovalAnswer: bind(decide, byID, func(ctx context.Context, k call, p wire.AnswerParams) (wire.ApprovalResult, error) {
 			bad := need("id", p.ID)
@@ -176,12 +245,24 @@ func (c *conn) invoke(ctx context.Context, m method, req wire.Request) (out outc
 		if m.class == decide && !k.actor.Worker {
 			k.actor = c.confirm(k.actor)
 		}
-		if k.actor.Worker && m.class >= person {
+		if k.actor.Worker && (m.class == person || m.class == decide) || k.actor.Doubtful && m.class == decide {
 			return outcome{}, k.refuse(ctx)
 		}
-		return m.run(ctx, k, req.Params)
+		if m.class != decide || req.Method == wire.MethodServiceStop {
+			return m.run(ctx, k, req.Params)
+		}
+		if why := c.s.b.Fenced(); why != nil {
+			return outcome{}, why
+		}
+		out, err = m.run(ctx, k, req.Params)
+		// It may be the change itself that found out.
+		if why := c.s.b.Fenced(); err != nil && why != nil {
+			err = why
+		}
+		return out, err
 	}
-	if m.class != decide || len(req.Params) == 0 {
+	// Nothing is kept of a request that holds a secret, not even its digest.
+	if m.class != decide || len(req.Params) == 0 || strings.HasPrefix(req.Method, "credential.") {
 		return run()
 	}
 	var p struct {
@@ -197,7 +278,7 @@ func (c *conn) invoke(ctx context.Context, m method, req wire.Request) (out outc
 		return outcome{}, bad
 	}
 	// A worker gets no answer that was given to a person.
-	if a := c.who(); a.Worker {
+	if a := c.who(); a.Worker || a.Doubtful {
 		return run()
 	}
 	result, err := c.s.keys.do(ctx, req.Method+" "+p.Key, req.Params, func() (json.RawMessage, error) {
@@ -239,8 +320,12 @@ func errForbidden(a Actor) *wire.Error {
 	if a.Why != "" {
 		why = " (" + a.Why + ")"
 	}
+	from := "comes from a worker"
+	if a.Doubtful {
+		from = "may come from a worker"
+	}
 	return wire.Errorf(wire.CodeForbiddenForWorkers,
-		"Only a person may do this, and this comes from a worker%s. Use the desktop or a terminal of your own.", why)
+		"Only a person may do this, and this %s%s. Use the desktop or a terminal of your own.", from, why)
 }
 
 // owns says whether mission is the worker's own.

@@ -244,7 +244,7 @@ func (s *Server) refusal(method string, err error) *wire.Error {
 		return e
 	}
 	if errors.Is(err, context.Canceled) && s.isClosing() {
-		return errClosing()
+		return errClosing(method)
 	}
 	return s.internal(method, err, nil)
 }
@@ -262,7 +262,13 @@ func (s *Server) internal(method string, err error, stack []byte) *wire.Error {
 		With(map[string]string{"reference": ref})
 }
 
-func errClosing() *wire.Error {
+// errClosing refuses what comes too late. Bridges of workers repeat a completion
+// on a stale generation and on nothing else, so that is what they are told: the
+// successor takes it.
+func errClosing(method string) *wire.Error {
+	if methods[method].class == worker {
+		return wire.Errorf(wire.CodeStaleGeneration, "Stale daemon generation: this service is ending. Negotiate with its successor, then repeat the request.")
+	}
 	return wire.Errorf(wire.CodeShuttingDown, "The service is shutting down. Try again when it runs.")
 }
 

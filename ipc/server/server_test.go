@@ -235,7 +235,7 @@ func TestWorkersDecideNothing(t *testing.T) {
 			p := dial(t, path)
 			var want []string
 			for name, m := range methods {
-				if slices.Contains(harmless, name) || f.becomes != nil && m.class != decide {
+				if slices.Contains(harmless, name) || m.class == worker || f.becomes != nil && m.class != decide {
 					continue
 				}
 				raw := params[name]
@@ -269,11 +269,46 @@ func TestEveryMethodOfTheProtocolIsServed(t *testing.T) {
 	for _, name := range []string{wire.MethodNegotiate, wire.MethodServiceStatus, wire.MethodServiceStop, wire.MethodServiceCheck,
 		wire.MethodWatch, wire.MethodUnwatch, wire.MethodMissionCheck, wire.MethodMissionStart, wire.MethodMissionList,
 		wire.MethodMissionGet, wire.MethodMissionSteer, wire.MethodMissionPause, wire.MethodMissionResume, wire.MethodMissionStop,
-		wire.MethodMissionRecover, wire.MethodMissionCancel, wire.MethodApprovalList, wire.MethodApprovalGet, wire.MethodApprovalAnswer, wire.MethodSessionAttach,
-		wire.MethodSessionDetach, wire.MethodSessionMessages, wire.MethodBlobRead, wire.MethodProviderList, wire.MethodAuditVerify} {
+		wire.MethodMissionRecover, wire.MethodMissionCancel, wire.MethodMissionChanges, wire.MethodMissionWorktree, wire.MethodApprovalList, wire.MethodApprovalGet, wire.MethodApprovalAnswer,
+		wire.MethodRuleList, wire.MethodRuleAdd, wire.MethodRuleEdit, wire.MethodRuleRevoke, wire.MethodSessionAttach,
+		wire.MethodSessionDetach, wire.MethodSessionMessages, wire.MethodBlobRead, wire.MethodProviderList, wire.MethodAuditVerify,
+		wire.MethodRoomList, wire.MethodRoomMessages, wire.MethodRoomSend, wire.MethodEffectList, wire.MethodEffectSettle,
+		wire.MethodBindWorker, wire.MethodVerifyWorker, wire.MethodCheckpoint, wire.MethodBorrow, wire.MethodPrepareEffect,
+		wire.MethodCompleteEffect, wire.MethodExecuteTool} {
 		if _, ok := methods[name]; !ok {
 			t.Errorf("%s is not served", name)
 		}
+	}
+}
+
+// A fenced service says why with everything that would change something, and
+// lets itself be stopped.
+func TestFencedServiceOnlyStops(t *testing.T) {
+	f := newFake()
+	_, path := serve(t, f)
+	p := dial(t, path)
+	if l := p.call(wire.MethodMissionPause, wire.MissionParams{ID: "m1"}); !l.OK {
+		t.Fatal(l.Error)
+	}
+	f.fenced.Store(wire.Errorf(wire.CodeUnavailable, "the state is another's"))
+	called := func() int { f.mu.Lock(); defer f.mu.Unlock(); return len(f.called) }
+	was := called()
+	for name, m := range methods {
+		if m.class != decide || name == wire.MethodServiceStop {
+			continue
+		}
+		if l := p.call(name, json.RawMessage(`{"id":"m1","digest":"d","text":"t"}`)); l.Code != wire.CodeUnavailable || l.Error != "the state is another's" {
+			t.Errorf("%s: %+v", name, l.Response)
+		}
+	}
+	if called() != was {
+		t.Errorf("something was changed: %v", f.called[was:])
+	}
+	if l := p.call(wire.MethodServiceStatus, nil); !l.OK {
+		t.Error(l.Error)
+	}
+	if l := p.call(wire.MethodServiceStop, nil); !l.OK {
+		t.Error(l.Error)
 	}
 }
 
@@ -357,6 +392,10 @@ func TestClosingIsAnnouncedAndMutationsAreAnswered(t *testing.T) {
 	}
 	if l := q.call(wire.MethodMissionStop, wire.MissionParams{ID: "m2"}); l.Code != wire.CodeShuttingDown {
 		t.Fatalf("a mutation while closing: %+v", l.Response)
+	}
+	// What a worker's bridge repeats with the successor, it is told so.
+	if l := q.call(wire.MethodCompleteEffect, nil); l.Code != wire.CodeStaleGeneration || !strings.HasPrefix(l.Error, "Stale daemon generation") {
+		t.Fatalf("a completion while closing: %+v", l.Response)
 	}
 	close(gate)
 	if l := p.get(); l.ID != id || !l.OK {

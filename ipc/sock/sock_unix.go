@@ -38,6 +38,9 @@ func Path(getenv func(string) string) (string, error) {
 	return filepath.Join(state, "run", "reeve.sock"), nil
 }
 
+// Beside is where another program of the same user and state listens.
+func Beside(path, name string) string { return filepath.Join(filepath.Dir(path), name+".sock") }
+
 func ownDir(dir string) bool {
 	var st unix.Stat_t
 	return unix.Stat(dir, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && int(st.Uid) == os.Getuid()

@@ -22,7 +22,7 @@ func Path(getenv func(string) string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("name the pipe: %w", err)
 	}
-	name := `\\.\pipe\reeve-` + sid
+	name := pipes + "reeve-" + sid
 	if getenv("REEVE_STATE") == "" {
 		return name, nil
 	}
@@ -34,10 +34,34 @@ func Path(getenv func(string) string) (string, error) {
 	return name + "-" + hex.EncodeToString(sum[:4]), nil
 }
 
+// Beside is where another program of the same user and state listens.
+func Beside(path, name string) string { return path + "-" + name }
+
+// pipes is where all pipes are.
+const pipes = `\\.\pipe\`
+
+// place is the pipe of a path. One that is named like a file, as those of the
+// guards are, stands for a pipe of this user's, since sockets are no files here.
+func place(path string) (string, error) {
+	if len(path) > len(pipes) && strings.EqualFold(path[:len(pipes)], pipes) {
+		return path, nil
+	}
+	if !filepath.IsAbs(path) {
+		return "", errors.New("the socket's path must be absolute")
+	}
+	sid, err := userID()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256([]byte(strings.ToLower(filepath.Clean(path))))
+	return pipes + "reeve-" + sid + "-" + hex.EncodeToString(sum[:16]), nil
+}
+
 // Listener accepts connections on a pipe of which it is the only owner.
 type Listener struct {
 	net.Listener
-	path string
+	path  string
+	first interface{ Close() error }
 }
 
 // Listen makes the caller the one listener on the pipe, which only this user
@@ -48,26 +72,49 @@ func Listen(path string) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
-	l, err := winio.ListenPipe(path, &winio.PipeConfig{
+	at, err := place(path)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", path, err)
+	}
+	inst, err := claim(at)
+	if err != nil {
+		return nil, refused(path, err)
+	}
+	l, err := winio.ListenPipe(at, &winio.PipeConfig{
 		SecurityDescriptor: "D:P(A;;GA;;;" + sid + ")",
 		InputBufferSize:    64 << 10,
 		OutputBufferSize:   64 << 10,
 	})
-	if errors.Is(err, windows.ERROR_ACCESS_DENIED) || errors.Is(err, windows.ERROR_PIPE_BUSY) ||
-		errors.Is(err, windows.ERROR_ALREADY_EXISTS) {
-		return nil, &InUseError{Path: path}
-	}
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", path, err)
+		_ = inst.Close()
+		return nil, refused(path, err)
 	}
-	return &Listener{Listener: l, path: path}, nil
+	inst.occupy()
+	return &Listener{Listener: l, path: path, first: inst}, nil
+}
+
+// refused tells a name that is taken from other errors.
+func refused(path string, err error) error {
+	for _, taken := range []error{windows.ERROR_ACCESS_DENIED, windows.ERROR_PIPE_BUSY, windows.ERROR_ALREADY_EXISTS} {
+		if errors.Is(err, taken) {
+			return &InUseError{Path: path}
+		}
+	}
+	return fmt.Errorf("listen on %s: %w", path, err)
 }
 
 // Path is the path that Listen was given.
 func (l *Listener) Path() string { return l.path }
 
+// Close stops listening, and gives the name up.
+func (l *Listener) Close() error { return errors.Join(l.Listener.Close(), l.first.Close()) }
+
 func dial(ctx context.Context, path string) (net.Conn, error) {
-	return winio.DialPipeContext(ctx, path)
+	at, err := place(path)
+	if err != nil {
+		return nil, err
+	}
+	return winio.DialPipeContext(ctx, at)
 }
 
 func peerOf(c net.Conn) (Peer, error) { return endOf(c, windows.GetNamedPipeClientProcessId) }

@@ -62,6 +62,7 @@ func DecodeParams(raw json.RawMessage, into any) *Error {
 	if err := json.Unmarshal(raw, into); err != nil {
 		var wrong *json.UnmarshalTypeError
 		if errors.As(err, &wrong) && wrong.Field != "" {
+			wrong.Field = asSent(reflect.TypeOf(into).Elem(), wrong.Field)
 			return wrongType(wrong)
 		}
 		return InvalidField("params", "can't be read: "+err.Error())
@@ -77,6 +78,22 @@ func DecodeParams(raw json.RawMessage, into any) *Error {
 		}
 	}
 	return nil
+}
+
+// asSent takes the names of embedded structs out of the path of a field, which
+// a client never wrote.
+func asSent(t reflect.Type, field string) string {
+	for {
+		name, rest, more := strings.Cut(field, ".")
+		if !more || t.Kind() != reflect.Struct {
+			return field
+		}
+		f, ok := t.FieldByName(name)
+		if !ok || !f.Anonymous {
+			return field
+		}
+		t, field = f.Type, rest
+	}
 }
 
 // InvalidField refuses a request because of one field, named in the details.

@@ -2,19 +2,28 @@ package wire
 
 import "time"
 
-// GuardProtocol is the version of the guard's own socket protocol.
-const GuardProtocol = 1
+// GuardProtocol is the version of the guard's own socket protocol. A guard lives
+// longer than the service that started it, so both sides also speak the version
+// before, OldestGuardProtocol, and no other.
+//
+// Version 2 added the limits of guard.start and what is measured: the
+// guard.resources event and the resources of turn.finished.
+const (
+	GuardProtocol       = 2
+	OldestGuardProtocol = GuardProtocol - 1
+)
 
 // Methods of a guard's private socket. Every command carries the generation of
 // the claim and an id of its own; a repeat of the id returns the first result.
 const (
-	GuardClaim     = "guard.claim"
-	GuardStart     = "guard.start"
-	GuardTurn      = "guard.turn"
-	GuardInterrupt = "guard.interrupt"
-	GuardResolve   = "guard.resolve"
-	GuardStop      = "guard.stop"
-	EvGuardEntry   = "guard.entry"
+	GuardClaim       = "guard.claim"
+	GuardStart       = "guard.start"
+	GuardTurn        = "guard.turn"
+	GuardInterrupt   = "guard.interrupt"
+	GuardResolve     = "guard.resolve"
+	GuardStop        = "guard.stop"
+	EvGuardEntry     = "guard.entry"
+	EvGuardResources = "guard.resources" // data: Resources
 )
 
 // Process names one process for good: a pid can be reused, the triple can't.
@@ -43,8 +52,8 @@ type GuardRecord struct {
 	Process
 	Keeper   Process `json:"keeper"`
 	Socket   string  `json:"socket"`
-	Protocol int     `json:"protocol"`
-	Tree     string  `json:"tree"` // cgroup | subreaper | job | walk
+	Protocol int     `json:"protocol"` // the highest that it shares with the service that started it
+	Tree     string  `json:"tree"`     // scope | cgroup | subreaper | job | walk
 	Cgroup   string  `json:"cgroup,omitempty"`
 }
 
@@ -81,6 +90,10 @@ type ClaimResult struct {
 type StartParams struct {
 	Command
 	Launch Launch `json:"launch"`
+	// Limits are of the whole mission; UsedCPU is what attempts before this
+	// one used of them, in seconds.
+	Limits  Limits  `json:"limits,omitzero"`
+	UsedCPU float64 `json:"used_cpu_seconds,omitempty"`
 }
 
 // Launch is how the provider is run. Env is complete: nothing else is passed.
@@ -88,12 +101,16 @@ type Launch struct {
 	Provider     string   `json:"provider"`
 	Path         string   `json:"path"`
 	Args         []string `json:"args,omitempty"`
+	Mode         string   `json:"mode,omitempty"`
 	Model        string   `json:"model,omitempty"`
 	Endpoint     string   `json:"endpoint,omitempty"`
 	Folder       string   `json:"folder"`
 	Instructions string   `json:"instructions"` // path of the private file
 	Digest       string   `json:"instructions_digest"`
 	Env          []string `json:"env"`
+	// Bridge is what the worker's bridge is told, nil for a worker without one.
+	// A guard of an earlier Reeve passes it over.
+	Bridge *Bridge `json:"bridge,omitempty"`
 }
 
 // TurnParams runs one turn. Resume is the provider's session, empty for a new
@@ -105,6 +122,8 @@ type TurnParams struct {
 	Prompt   string   `json:"prompt"`
 	Steering []string `json:"steering,omitempty"`
 	Resume   string   `json:"resume,omitempty"`
+	// Room is where the worker is by now, if not where its launch said.
+	Room string `json:"room_id,omitempty"`
 }
 
 // InterruptParams ends the turn in flight.

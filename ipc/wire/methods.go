@@ -20,14 +20,22 @@ const (
 	MethodMissionStop     = "mission.stop"
 	MethodMissionRecover  = "mission.recover"
 	MethodMissionCancel   = "mission.cancel"
+	MethodMissionChanges  = "mission.changes"
+	MethodMissionWorktree = "mission.worktree"
 	MethodApprovalList    = "approval.list"
 	MethodApprovalGet     = "approval.get"
 	MethodApprovalAnswer  = "approval.answer"
+	MethodRuleList        = "rule.list"
+	MethodRuleAdd         = "rule.add"
+	MethodRuleEdit        = "rule.edit"
+	MethodRuleRevoke      = "rule.revoke"
 	MethodSessionAttach   = "session.attach"
 	MethodSessionDetach   = "session.detach"
 	MethodSessionMessages = "session.get_messages"
 	MethodBlobRead        = "blob.read"
 	MethodProviderList    = "provider.list"
+	MethodProviderAdd     = "provider.add"
+	MethodProviderRemove  = "provider.remove"
 	MethodAuditVerify     = "audit.verify"
 )
 
@@ -51,7 +59,7 @@ type NegotiateResult struct {
 
 // Service is the state of the service as clients show it.
 type Service struct {
-	State      string    `json:"state"` // running | stopping | fenced
+	State      string    `json:"state"` // running | updating | stopping | fenced
 	Version    string    `json:"version"`
 	Generation uint64    `json:"generation"`
 	PID        int       `json:"pid"`
@@ -151,6 +159,13 @@ type MissionStartParams struct {
 	Scope      string `json:"scope"`
 	Minutes    int    `json:"minutes,omitempty"`
 	Budget     Budget `json:"budget,omitzero"`
+	Limits     Limits `json:"limits,omitzero"`
+	// Worktree gives the mission a working tree of its own, made beside the
+	// folder on a branch of its own.
+	Worktree bool `json:"worktree,omitempty"`
+	// WaitForReset lets the mission wait for the end of a rate limit instead
+	// of blocking.
+	WaitForReset bool `json:"wait_for_reset,omitempty"`
 	// Unasked names the rules for what needs no approval. Null means the
 	// default, an empty list that everything is asked.
 	Unasked []string          `json:"allow_unasked,omitzero"`
@@ -250,9 +265,12 @@ type AnswerParams struct {
 	ID         string `json:"id"`
 	Digest     string `json:"digest"`
 	Allow      bool   `json:"allow"`
-	For        string `json:"for,omitempty"` // once
-	Reason     string `json:"reason,omitempty"`
-	Stop       bool   `json:"stop,omitempty"`
+	For        string `json:"for,omitempty"` // once | mission | project
+	// Pattern is one of the approval's offers, for an answer that makes a rule;
+	// empty stands for exactly the request.
+	Pattern string `json:"pattern,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Stop    bool   `json:"stop,omitempty"`
 	// Text answers a question of the agent.
 	Text string `json:"text,omitempty"`
 }
@@ -313,19 +331,59 @@ type ProviderListParams struct {
 // ProviderListResult is what was found on this machine.
 type ProviderListResult struct {
 	Providers []Provider `json:"providers"`
+	// Problem says why the person's own agents are missing in the list.
+	Problem string `json:"problem,omitempty"`
+}
+
+// ProviderEntry is an ACP agent of the person's own, as it was written down.
+// Fixed are variables with values that are no secrets; Pass names variables of
+// the proposer.
+type ProviderEntry struct {
+	Name    string            `json:"name"`
+	Title   string            `json:"title,omitempty"`
+	Command string            `json:"command"`
+	Args    []string          `json:"args,omitempty"`
+	Fixed   map[string]string `json:"fixed,omitempty"`
+	Pass    []string          `json:"pass,omitempty"`
+	Mode    string            `json:"mode,omitempty"`
+}
+
+// ProviderAddParams adds an agent of the person's own, or with Replace changes
+// the one of that name. Env is the proposer's environment, in which the agent is
+// looked for.
+type ProviderAddParams struct {
+	RequestKey string `json:"request_key,omitempty"`
+	ProviderEntry
+	Replace bool              `json:"replace,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
+}
+
+// ProviderRemoveParams removes one.
+type ProviderRemoveParams struct {
+	RequestKey string `json:"request_key,omitempty"`
+	Name       string `json:"name"`
+}
+
+// ProviderResult carries one agent.
+type ProviderResult struct {
+	Provider Provider `json:"provider"`
 }
 
 // Provider is one agent program as found. SignedIn is null when that can't be
 // known without running it.
 type Provider struct {
-	Name     string `json:"name"`
-	Title    string `json:"title"`
-	Found    bool   `json:"found"`
-	Path     string `json:"path,omitempty"`
-	Version  string `json:"version,omitempty"`
-	SignedIn *bool  `json:"signed_in"`
-	Problem  string `json:"problem,omitempty"`
-	Fix      string `json:"fix,omitempty"`
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	Own   bool   `json:"own,omitempty"` // added by the person
+	// Entry is how an agent of the person's own was written down.
+	Entry    *ProviderEntry `json:"entry,omitempty"`
+	Found    bool           `json:"found"`
+	Path     string         `json:"path,omitempty"`
+	Version  string         `json:"version,omitempty"`
+	SignedIn *bool          `json:"signed_in"`
+	Endpoint string         `json:"endpoint"`
+	Problem  string         `json:"problem,omitempty"`
+	Fix      string         `json:"fix,omitempty"`
 }
 
 // AuditVerifyResult tells whether the audit chain is whole.

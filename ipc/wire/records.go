@@ -23,6 +23,7 @@ type Mission struct {
 	Scope            string     `json:"scope"`
 	Minutes          int        `json:"minutes"`
 	Budget           Budget     `json:"budget,omitzero"`
+	Limits           Limits     `json:"limits,omitzero"`
 	Unasked          []string   `json:"allow_unasked"`
 	CreatedAt        time.Time  `json:"created_at"`
 	StartedAt        *time.Time `json:"started_at"`
@@ -30,24 +31,28 @@ type Mission struct {
 	EndedAt          *time.Time `json:"ended_at,omitempty"`
 	RemainingSeconds int64      `json:"remaining_seconds"`
 	NextTurnAt       *time.Time `json:"next_turn_at,omitempty"`
-	Session          string     `json:"session,omitempty"`
-	Attempt          string     `json:"attempt,omitempty"`
-	Generation       uint64     `json:"generation,omitempty"`
-	Turn             int        `json:"turn"`
-	ToolCalls        int        `json:"tool_calls"`
-	Activity         *Activity  `json:"activity"`
-	Usage            Usage      `json:"usage"`
-	Turns            []TurnInfo `json:"turns,omitempty"`
-	Failure          *Failure   `json:"failure"`
-	BlockedBy        string     `json:"blocked_by,omitempty"`
-	Steering         []Steering `json:"steering"`
-	Denials          Denials    `json:"permission_denials"`
-	Pending          int        `json:"pending_approvals"`
-	Refusals         int        `json:"worker_refusals"`
-	ContactKnown     bool       `json:"contact_known"`
-	Delivery         int        `json:"delivery"`
-	CheckoutOwned    bool       `json:"checkout_owned"`
-	Recovered        bool       `json:"recovered"`
+	// LimitedUntil is when the rate limit ends that the mission waits for, or
+	// is blocked by.
+	LimitedUntil  *time.Time `json:"limited_until,omitempty"`
+	WaitForReset  bool       `json:"wait_for_reset,omitempty"`
+	Session       string     `json:"session,omitempty"`
+	Attempt       string     `json:"attempt,omitempty"`
+	Generation    uint64     `json:"generation,omitempty"`
+	Turn          int        `json:"turn"`
+	ToolCalls     int        `json:"tool_calls"`
+	Activity      *Activity  `json:"activity"`
+	Usage         Usage      `json:"usage"`
+	Turns         []TurnInfo `json:"turns,omitempty"`
+	Failure       *Failure   `json:"failure"`
+	BlockedBy     string     `json:"blocked_by,omitempty"`
+	Steering      []Steering `json:"steering"`
+	Denials       Denials    `json:"permission_denials"`
+	Pending       int        `json:"pending_approvals"`
+	Refusals      int        `json:"worker_refusals"`
+	ContactKnown  bool       `json:"contact_known"`
+	Delivery      int        `json:"delivery"`
+	CheckoutOwned bool       `json:"checkout_owned"`
+	Recovered     bool       `json:"recovered"`
 	// Recovery says what can be done when the guard is not this service's:
 	// supervisor_present, approval_required, expired or owner_uncertain.
 	// RecoveryRef names exactly the state that a recovery would continue.
@@ -58,6 +63,13 @@ type Mission struct {
 	UnaskedUses map[string]int `json:"unasked_uses,omitempty"`
 	// Left names processes that the kernel refused to end.
 	Left []string `json:"left,omitempty"`
+	// Resources is null until the guard measured something.
+	Resources *Resources `json:"resources"`
+	// Worktree is null unless the mission has a working tree of its own.
+	Worktree *Worktree `json:"worktree"`
+	// LostAt is when the worker was found to be gone, for a mission that can
+	// be recovered.
+	LostAt *time.Time `json:"lost_at,omitempty"`
 	// Revision grows with every journaled change of this mission.
 	Revision uint64 `json:"revision"`
 }
@@ -142,6 +154,8 @@ type Approval struct {
 	ExpiresAt *time.Time      `json:"expires_at,omitempty"`
 	State     string          `json:"state"` // pending | allowed | denied | expired | withdrawn | stale
 	Answer    *Answer         `json:"answer,omitempty"`
+	// Offers are the rules that an answer may make; none: it counts only once.
+	Offers []Offer `json:"offers,omitempty"`
 }
 
 // Answer is who or what settled an approval.
@@ -154,6 +168,8 @@ type Answer struct {
 	Client  string    `json:"client,omitempty"`
 	Rule    string    `json:"rule,omitempty"`
 	For     string    `json:"for,omitempty"`
+	Pattern string    `json:"pattern,omitempty"`
+	Made    string    `json:"rule_made,omitempty"` // id of the rule that it made
 	Reason  string    `json:"reason,omitempty"`
 	Stop    bool      `json:"stop,omitempty"`
 }

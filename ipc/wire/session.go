@@ -70,10 +70,27 @@ type TurnFinished struct {
 	Result    string  `json:"result,omitempty"`
 	Usage     Usage   `json:"usage"`
 	Seconds   float64 `json:"seconds"`
+	// ResetAt is when a rate limit ends, where the provider said so.
+	ResetAt *time.Time `json:"reset_at,omitempty"`
 	// Ended counts processes the turn left behind, which the guard ended.
 	Ended int      `json:"ended_processes,omitempty"`
 	Left  []string `json:"left,omitempty"`
+	// Why is a sentence that tells more than the code does, such as what made
+	// a provider unsafe to run; never what the provider said.
+	Why string `json:"why,omitempty"`
+	// Limit names the limit of the mission that the turn was ended for:
+	// LimitMemory, LimitCPU or empty.
+	Limit string `json:"limit,omitempty"`
+	// Resources is what was used up to the turn's end; null from a guard of
+	// protocol 1.
+	Resources *Resources `json:"resources,omitempty"`
 }
+
+// Limits that end a turn.
+const (
+	LimitMemory = "memory"
+	LimitCPU    = "cpu"
+)
 
 // Text is a piece of the agent's answer (text) or reasoning (thought).
 type Text struct {
@@ -136,7 +153,8 @@ type Permission struct {
 	Call    string          `json:"call,omitempty"`
 	Kind    string          `json:"kind"` // approval kind
 	Tool    string          `json:"tool"`
-	Class   string          `json:"class"` // kind of tool
+	Class   string          `json:"class"`         // kind of tool
+	Own     bool            `json:"own,omitempty"` // a tool of Reeve's own MCP server, as the adapter has proven
 	Paths   []ResolvedPath  `json:"paths,omitempty"`
 	Subject json.RawMessage `json:"subject"`
 	Digest  string          `json:"digest"`

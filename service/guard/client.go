@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -17,6 +18,11 @@ import (
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/service/internal/proc"
 )
+
+// ErrTooOld says that a guard speaks only a protocol that this service has
+// forgotten. It can't be commanded: it goes on until its own deadline, and
+// EndUnadopted, which needs no protocol, ends it.
+var ErrTooOld = errors.New("the guard belongs to a Reeve too old for this one")
 
 // ErrGone says that the guard of an attempt has ended.
 var ErrGone = errors.New("the guard has ended")
@@ -35,10 +41,12 @@ type Client struct {
 	// Record is the guard's own, checked against the running process.
 	Record wire.GuardRecord
 
-	conn net.Conn
-	wg   sync.WaitGroup
-	out  chan wire.Entry
-	quit chan struct{} // closed by Close
+	conn     net.Conn
+	protocol int // of this connection
+	wg       sync.WaitGroup
+	out      chan wire.Entry
+	use      chan wire.Resources // the newest; capacity 1
+	quit     chan struct{}       // closed by Close
 
 	mu         sync.Mutex // guards what follows
 	generation uint64
@@ -54,7 +62,8 @@ type Client struct {
 
 // Connect waits for the guard of the attempt directory dir to serve its
 // socket (10 s at most), proves that the process there is the recorded one,
-// and connects. It fails with ErrGone when that process has ended.
+// and connects. It fails with ErrGone when that process has ended, and with
+// ErrTooOld when its protocol is not spoken any more.
 func Connect(ctx context.Context, dir string) (*Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectWithin)
 	defer cancel()
@@ -78,6 +87,25 @@ func Connect(ctx context.Context, dir string) (*Client, error) {
 	}
 }
 
+// Connect is like the function, for the guard of this keeper: the process that
+// serves has to be below it. A record that somebody else wrote would get what
+// is handed over with the start.
+func (p *Process) Connect(ctx context.Context, dir string) (*Client, error) {
+	c, err := Connect(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	line, err := proc.Ancestors(c.Record.PID)
+	if err == nil && !slices.ContainsFunc(line, func(i proc.Info) bool { return i.ID == proc.ID(p.ID) }) {
+		err = fmt.Errorf("%v is not below the keeper, %v; leave it alone and run reeve doctor", proc.ID(c.Record.Process), proc.ID(p.ID))
+	}
+	if err != nil {
+		_ = c.Close()
+		return nil, fmt.Errorf("connect to the guard in %s: %w", dir, err)
+	}
+	return c, nil
+}
+
 func connect(ctx context.Context, dir string) (*Client, error) {
 	rec, err := ReadRecord(dir)
 	if err != nil {
@@ -86,6 +114,9 @@ func connect(ctx context.Context, dir string) (*Client, error) {
 	id := proc.ID(rec.Process)
 	if id.State() == proc.Gone {
 		return nil, fmt.Errorf("connect to the guard in %s (%v): %w", dir, id, ErrGone)
+	}
+	if rec.Protocol < wire.OldestGuardProtocol {
+		return nil, fmt.Errorf("connect to the guard in %s (%v): it speaks protocol %d, this service %d to %d: %w", dir, id, rec.Protocol, wire.OldestGuardProtocol, wire.GuardProtocol, ErrTooOld)
 	}
 	conn, err := sock.Dial(ctx, rec.Socket)
 	if err != nil {
@@ -105,8 +136,8 @@ func connect(ctx context.Context, dir string) (*Client, error) {
 		}
 	}
 	c := &Client{
-		Record: rec, conn: conn,
-		out: make(chan wire.Entry), quit: make(chan struct{}),
+		Record: rec, conn: conn, protocol: min(rec.Protocol, wire.GuardProtocol), // a newer guard speaks ours, too
+		out: make(chan wire.Entry), use: make(chan wire.Resources, 1), quit: make(chan struct{}),
 		calls: make(map[string]chan wire.Response), wake: make(chan struct{}, 1), taken: make(chan struct{}, 1),
 	}
 	c.wg.Add(2)
@@ -138,7 +169,13 @@ func (c *Client) Claim(ctx context.Context, token string, generation uint64) (wi
 // Here and below the generation of the claim is filled in, and a command id if
 // there is none. Give an id of your own to repeat a command after a lost
 // reply: the repeat returns the first result.
+//
+// A guard of protocol 1 knows no limits, so a start with limits fails there:
+// what a person allowed has to hold.
 func (c *Client) Start(ctx context.Context, p wire.StartParams) error {
+	if c.protocol < 2 && p.Limits != (wire.Limits{}) {
+		return fmt.Errorf("%s: the guard is of an earlier Reeve (protocol %d) and can't keep the mission's limits; start the mission again once the program was updated", wire.GuardStart, c.protocol)
+	}
 	c.stamp(&p.Command)
 	return c.call(ctx, wire.GuardStart, p, nil)
 }
@@ -181,6 +218,14 @@ func (c *Client) Stop(ctx context.Context, p wire.GuardStopParams) (wire.GuardSt
 // gaps. It is closed when the connection ends, after the last entry; Err then
 // says why. What comes later is in the log.
 func (c *Client) Entries() <-chan wire.Entry { return c.out }
+
+// Resources delivers what the worker uses, the newest alone. Nothing comes
+// from a guard that does not measure: see Measures.
+func (c *Client) Resources() <-chan wire.Resources { return c.use }
+
+// Measures says whether the guard measures what its worker uses, and keeps
+// limits. One of protocol 1 does not.
+func (c *Client) Measures() bool { return c.protocol >= 2 }
 
 // Err says why the connection ended, nil while it lives and after Close.
 func (c *Client) Err() error {
@@ -232,7 +277,7 @@ func (c *Client) call(ctx context.Context, method string, params, result any) er
 	c.next++
 	id := strconv.Itoa(c.next)
 	c.calls[id] = answer
-	line, err := wire.Encode(wire.Request{Version: wire.GuardProtocol, ID: id, Method: method, Params: raw})
+	line, err := wire.Encode(wire.Request{Version: c.protocol, ID: id, Method: method, Params: raw})
 	if err == nil {
 		if at, ok := ctx.Deadline(); ok {
 			_ = c.conn.SetWriteDeadline(at)
@@ -325,7 +370,20 @@ func (c *Client) take(line []byte) error {
 		c.mu.Unlock()
 		return nil
 	}
-	if m.Event != wire.EvGuardEntry {
+	switch m.Event {
+	case wire.EvGuardEntry:
+	case wire.EvGuardResources:
+		var r wire.Resources
+		if err := json.Unmarshal(m.Data, &r); err != nil {
+			return fmt.Errorf("read what the worker uses: %w", err)
+		}
+		select {
+		case <-c.use:
+		default:
+		}
+		c.use <- r // nobody else sends
+		return nil
+	default:
 		return nil // of a later protocol
 	}
 	var e wire.Entry

@@ -19,7 +19,7 @@ import (
 )
 
 func demoPrompt(scope string) string {
-	return mission.TurnPrompt(mission.PromptInput{Scope: scope, EndsAt: time.Now().Add(time.Hour), Turn: 1, Local: true})
+	return mission.TurnPrompt(mission.PromptInput{Scope: scope, EndsAt: time.Now().Add(time.Hour), Turn: 1})
 }
 
 // agent is a started guard for the demo agent in its sample repository.
@@ -112,7 +112,7 @@ func TestDemoAgentIsEnded(t *testing.T) {
 	t.Run("paused", func(t *testing.T) {
 		t.Parallel()
 		w, c := agent(t)
-		w.turn(c, demoPrompt("demo:slow 4000"))
+		w.turn(c, demoPrompt("demo:slow 100000"))
 		next(t, c, wire.KindText)
 		if err := c.Interrupt(within(t), wire.InterruptParams{Reason: "pause"}); err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ package guard_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,11 +22,13 @@ import (
 )
 
 // fake is a provider whose agent is a shell: a prompt is a script, what it
-// prints is the agent's answer, and lines that begin with @ are events.
+// prints is the agent's answer, and lines that begin with @ are events. $SERVERS
+// are its MCP servers.
 //
 //	@ask <request> <kind> <text>   asks; the script reads yes or no
 //	@withdraw <request>            asks no longer
 //	@path <request> <path>         asks to read a path
+//	@mcp <request> <server> <own>  asks for a tool of an MCP server; own or not
 //	@tool <call> / @done <call>    a tool call
 //	@session <id>
 //	@say <text>                    text without a newline
@@ -34,6 +37,7 @@ import (
 type fake struct {
 	name   string
 	resume bool
+	fat    bool // after its first turn it only eats memory
 	deaf   bool // does not react to an interrupt, nor to the end of its input
 }
 
@@ -41,6 +45,7 @@ var fakes = map[string]fake{
 	"fake":      {name: "fake", resume: true},
 	"fake-keep": {name: "fake-keep"},
 	"fake-deaf": {name: "fake-deaf", resume: true, deaf: true},
+	"fake-fat":  {name: "fake-fat", fat: true},
 }
 
 func (f fake) Name() string  { return f.name }
@@ -60,7 +65,14 @@ func (f fake) Open(_ context.Context, s provider.Spec) (provider.Conn, error) {
 		}
 	}
 	cmd := exec.Command(s.Path, "-c", `while read -r f; do sh "$f"; echo "@end $?"; done`)
-	cmd.Dir, cmd.Env = s.Folder, s.Env
+	servers, err := json.Marshal(s.Servers)
+	if err != nil {
+		return nil, err
+	}
+	cmd.Dir, cmd.Env = s.Folder, append(s.Env[:len(s.Env):len(s.Env)], "SERVERS="+string(servers))
+	if f.fat {
+		cmd.Args[2] = `read -r f; sh "$f"; echo "@end $?"; exec "$USE" use memory 400`
+	}
 	if f.deaf {
 		cmd.Args[2] = `trap '' INT TERM; ` + cmd.Args[2]
 	}
@@ -178,10 +190,13 @@ func (c *fakeConn) read(out io.Reader, cmd *exec.Cmd, resumed bool) {
 			rest = strings.TrimSuffix(strings.TrimPrefix(line, f[0]+" "), "\n")
 		}
 		switch f[0] {
-		case "@ask", "@path":
+		case "@ask", "@path", "@mcp":
 			tool := provider.Tool{Call: "c" + f[1], Name: "Shell", Kind: f[2], Command: strings.Join(f[3:], "")}
 			if f[0] == "@path" {
 				tool.Kind, tool.Paths, tool.Command = "read", []string{f[2]}, ""
+			}
+			if f[0] == "@mcp" {
+				tool.Kind, tool.Server, tool.Own, tool.Command = "mcp", f[2], f[3] == "own", ""
 			}
 			if tool.Command == "huge" {
 				tool.Diff = strings.Repeat("+ a line of a diff\n", 60_000)

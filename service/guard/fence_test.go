@@ -101,31 +101,6 @@ func TestFence(t *testing.T) {
 	t.Logf("%d turns of %d commands, generation %d", len(effects), n, generation)
 }
 
-// A worker has the token within reach, and is refused all the same.
-func TestAWorkerCannotClaim(t *testing.T) {
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, how := range map[string]string{
-		"shell":       "%s",
-		"setsid":      "setsid -w %s",
-		"clean":       "env -i GORACE=atexit_sleep_ms=0 setsid -w %s",
-		"double fork": "(setsid %s >out 2>&1 &) ; while [ ! -s out ]; do sleep 0.05; done; cat out",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w, c := started(t, "fake")
-			w.turn(c, fmt.Sprintf(how, fmt.Sprintf("'%s' claim '%s'", exe, w.dir)))
-			text := data[wire.Text](t, next(t, c, wire.KindText))
-			if !strings.Contains(text.Text, "claim: forbidden_for_workers") {
-				t.Fatalf("it got %q", text.Text)
-			}
-			finished(t, c)
-		})
-	}
-}
-
 func dial(t *testing.T, w *worker) net.Conn {
 	t.Helper()
 	rec := w.connect().Record
@@ -173,7 +148,7 @@ func TestAnOwnerThatDoesNotRead(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(w.folder, "go"), []byte("\n"), 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
 	in := wire.NewLineReader(conn)

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,6 +34,8 @@ const (
 	causeLog       cause = "log"    // what happens can't be recorded any more
 	causeFull      cause = "full"   // the log is as long as a log may be
 	causeFolder    cause = "folder" // the checkout is gone, or is another one
+	causeMemory    cause = "memory" // the mission's memory limit was reached
+	causeCPU       cause = "cpu"    // the mission's processor time is used up
 )
 
 // Reasons of a session's end that the guard gives by itself.
@@ -44,11 +47,16 @@ const (
 	reasonNoOwner    = "no_owner"              // no service came in time
 	reasonLog        = "private_state_failure" // the log can't be written
 	reasonFull       = ReasonFull
+	reasonMemory     = ReasonMemory
 )
 
 // ReasonFull is the reason of a session's end when its log has grown to its
 // limit: whatever prints that much fills the disk.
 const ReasonFull = "limit_exceeded"
+
+// ReasonMemory is the reason of a session's end when a provider that had no
+// turn passed the mission's memory limit.
+const ReasonMemory = "memory_limit"
 
 // Phases of a guard, for ClaimResult.
 const (
@@ -67,13 +75,16 @@ type guard struct {
 	dir      string
 	boot     wire.Bootstrap
 	deadline mission.Deadline
+	protocol int // the highest that guard and service speak
 	keeper   proc.ID
+	claimers claimers
 	logID    string
 	logger   *slog.Logger
 	ctx      context.Context // ends when the guard has ended
 	wg       sync.WaitGroup
 
 	endAsked chan struct{} // closed by askToEnd
+	lookNow  chan struct{} // asks watchUse to look; capacity 1
 	ended    chan struct{} // closed when the tree is gone and that is logged
 	noted    chan struct{} // closed when a stop was answered after that
 	notedOne sync.Once
@@ -86,6 +97,7 @@ type guard struct {
 	seq         uint64
 	text        text
 	fence       wire.Fence
+	told        int // refused claims
 	owner       *peer
 	peers       map[*peer]bool
 	orphan      *time.Timer // runs while there is no owner
@@ -93,8 +105,10 @@ type guard struct {
 	commands    map[string]*command
 	order       []string // ids of commands, oldest first
 	launch      *wire.Launch
+	contextTold bool        // that a bridge's files can't be written
 	folder      os.FileInfo // of the checkout when the guard was started
 	tree        *proc.Tree  // replaced by renewTree
+	meter       meter
 	turn        *turn
 	talk        *conversation
 	providerPID int // of the last provider that was launched
@@ -121,12 +135,21 @@ func checkBootstrap(b wire.Bootstrap) error {
 	if !filepath.IsAbs(b.Socket) {
 		return errors.New("socket must be an absolute path")
 	}
-	for _, p := range b.Protocols {
-		if p == wire.GuardProtocol {
-			return nil
+	return nil
+}
+
+// commonProtocol is the highest that both sides speak.
+func commonProtocol(guard, service []int) (int, error) {
+	best := 0
+	for _, p := range guard {
+		if slices.Contains(service, p) {
+			best = max(best, p)
 		}
 	}
-	return fmt.Errorf("the service speaks the guard protocols %v, this guard speaks %d", b.Protocols, wire.GuardProtocol)
+	if best == 0 {
+		return 0, fmt.Errorf("the service speaks the guard protocols %v, this guard speaks %v", service, guard)
+	}
+	return best, nil
 }
 
 // appendLocked writes an entry to the log and then tells the owner. A log that
@@ -296,6 +319,7 @@ func (g *guard) end() {
 	if talk != nil {
 		g.awaitEvents(talk)
 	}
+	g.dropContext()
 	if t != nil {
 		ended += t.endedProcesses
 	}
@@ -339,7 +363,7 @@ func stopPlan(c cause) proc.StopPlan {
 	switch c {
 	case causeDeadline, causeSignal:
 		return proc.StopPlan{Term: 2 * time.Second, Kill: 5 * time.Second}
-	case causeKeeper, causeLog, causeFull, causeInterrupt:
+	case causeKeeper, causeLog, causeFull, causeInterrupt, causeMemory:
 		return proc.StopPlan{}
 	}
 	return proc.DefaultStop

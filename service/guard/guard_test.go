@@ -41,13 +41,12 @@ func TestHandshake(t *testing.T) {
 	w.turn(c, `echo hello "$REEVE_ATTEMPT" "$REEVE_MISSION"; echo '@final all done'; pwd`)
 	begun := data[wire.TurnStarted](t, next(t, c, wire.KindTurnStarted))
 	session := data[wire.SessionStarted](t, next(t, c, wire.KindSessionStarted))
-	text := data[wire.Text](t, next(t, c, wire.KindText))
-	fin := finished(t, c)
+	text, fin := spoken(t, c)
 	if begun.Turn != "t-1" || session.PID == 0 || session.ProviderSession != "s1" {
 		t.Fatalf("%+v %+v", begun, session)
 	}
-	if text.Text != "hello a-"+filepath.Base(filepath.Dir(w.dir))+" m-1\n"+w.folder+"\n" {
-		t.Fatalf("text %q", text.Text)
+	if text != "hello "+filepath.Base(w.dir)+" m-1\n"+w.folder+"\n" {
+		t.Fatalf("text %q", text)
 	}
 	if fin.Outcome != "succeeded" || fin.Result != "all done" || fin.Next != "waiting" || fin.Ended != 0 {
 		t.Fatalf("%+v", fin)
@@ -224,22 +223,32 @@ func TestLogEqualsEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c2 := w.log()
-	var kinds []string
-	for i, e := range c2 {
-		kinds = append(kinds, e.Kind)
+	var kinds, texts []string
+	var tool wire.ToolFinished
+	for i, e := range w.log() {
 		if e.Seq != uint64(i+1) {
 			t.Fatalf("sequence %d at %d", e.Seq, i)
+		}
+		more := e.Kind == wire.KindText && kinds[len(kinds)-1] == wire.KindText // said late
+		if !more {
+			kinds = append(kinds, e.Kind)
+		}
+		switch {
+		case more:
+			texts[len(texts)-1] += data[wire.Text](t, e).Text
+		case e.Kind == wire.KindText:
+			texts = append(texts, data[wire.Text](t, e).Text)
+		case e.Kind == wire.KindToolFinished:
+			tool = data[wire.ToolFinished](t, e)
 		}
 	}
 	want := "turn.started session.started tool.started text tool.finished text turn.finished session.ended"
 	if got := strings.Join(kinds, " "); got != want {
 		t.Fatalf("kinds %s\nwant  %s", got, want)
 	}
-	if text := data[wire.Text](t, c2[3]).Text; text != "<b>&amp" {
-		t.Fatalf("%q", text)
+	if texts[0] != "<b>&amp" {
+		t.Fatalf("%q", texts)
 	}
-	tool := data[wire.ToolFinished](t, c2[4])
 	if tool.Cut != 200_000-64<<10 || len(tool.Output) > 64<<10+16 {
 		t.Fatalf("cut %d, kept %d", tool.Cut, len(tool.Output))
 	}

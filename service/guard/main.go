@@ -67,6 +67,9 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = machineNow
 	}
+	if o.Protocols == nil {
+		o.Protocols = []int{wire.GuardProtocol, wire.OldestGuardProtocol}
+	}
 	if o.MaxLog <= 0 {
 		o.MaxLog = 1 << 30
 	}
@@ -76,7 +79,7 @@ func (o Options) withDefaults() Options {
 	for _, d := range []struct {
 		d     *time.Duration
 		usual time.Duration
-	}{{&o.StartWithin, 30 * time.Second}, {&o.Adopt, 5 * time.Minute}, {&o.Check, 5 * time.Second}} {
+	}{{&o.StartWithin, 30 * time.Second}, {&o.Adopt, 5 * time.Minute}, {&o.Check, 5 * time.Second}, {&o.Look, 5 * time.Second}} {
 		if *d.d <= 0 {
 			*d.d = d.usual
 		}
@@ -95,34 +98,43 @@ func machineNow() mission.Instant {
 
 // keep is the keeper.
 func keep(ctx context.Context, dir string, o Options) (int, error) {
-	exe := o.Exe
-	if exe == "" {
-		var err error
-		if exe, err = os.Executable(); err != nil {
-			return exitFailed, err
-		}
+	var b wire.Bootstrap
+	if err := readJSON(filepath.Join(dir, bootstrapFile), &b); err != nil {
+		return exitFailed, err
 	}
 	self, err := proc.Self()
 	if err != nil {
 		return exitFailed, err
 	}
+	return keepGuard(ctx, o.Exe, self, proc.Keeper{Name: b.Attempt, Scope: true, Dir: dir}, "--inner", dir)
+}
+
+// keepGuard keeps the guard `exe guard args...`, which finds the identity of
+// this keeper in its environment.
+func keepGuard(ctx context.Context, exe string, self proc.ID, k proc.Keeper, args ...string) (code int, err error) {
+	if exe == "" {
+		if exe, err = os.Executable(); err != nil {
+			return exitFailed, err
+		}
+	}
 	raw, err := json.Marshal(self)
 	if err != nil {
 		return exitFailed, err
 	}
-	env := append(withoutVar(os.Environ(), keeperVar), keeperVar+"="+string(raw))
-	code, err := proc.Keep(ctx, []string{exe, "guard", "--inner", dir}, env, dir)
-	if code != exitOK {
-		// A guard that was killed leaves its cgroup behind, empty by now. A new
-		// tree of the same name takes it over, and takes it away at its end.
-		var b wire.Bootstrap
-		if readJSON(filepath.Join(dir, bootstrapFile), &b) == nil {
-			if tree, err := proc.NewTree(b.Attempt); err == nil {
-				_ = tree.Close()
-			}
-		}
+	k.Argv = append([]string{exe, "guard"}, args...)
+	k.Env = append(withoutVar(os.Environ(), keeperVar), keeperVar+"="+string(raw))
+	for _, name := range proc.ScopeVars { // for the keeper's own use
+		k.Env = withoutVar(k.Env, name)
 	}
-	return code, err
+	return k.Run(ctx)
+}
+
+// keeperID reads who the keeper of this guard is.
+func keeperID() (keeper proc.ID, err error) {
+	if err := json.Unmarshal([]byte(os.Getenv(keeperVar)), &keeper); err != nil {
+		return keeper, errors.New("find the keeper: start a guard without --inner")
+	}
+	return keeper, nil
 }
 
 func withoutVar(env []string, name string) []string {
@@ -135,10 +147,10 @@ func run(ctx context.Context, dir string, o Options) (code int, err error) {
 		o: o, dir: dir, logger: o.Logger,
 		asked: make(map[string]*question), settled: make(map[string]settlement),
 		commands: make(map[string]*command), peers: make(map[*peer]bool),
-		endAsked: make(chan struct{}), ended: make(chan struct{}), noted: make(chan struct{}),
+		endAsked: make(chan struct{}), lookNow: make(chan struct{}, 1), ended: make(chan struct{}), noted: make(chan struct{}),
 	}
-	if err := json.Unmarshal([]byte(os.Getenv(keeperVar)), &g.keeper); err != nil {
-		return exitFailed, errors.New("find the keeper: start a guard without --inner")
+	if g.keeper, err = keeperID(); err != nil {
+		return exitFailed, err
 	}
 	if err := readJSON(filepath.Join(dir, bootstrapFile), &g.boot); err != nil {
 		return exitFailed, err
@@ -146,16 +158,23 @@ func run(ctx context.Context, dir string, o Options) (code int, err error) {
 	if err := checkBootstrap(g.boot); err != nil {
 		return exitFailed, fmt.Errorf("bootstrap record: %w", err)
 	}
+	if g.protocol, err = commonProtocol(o.Protocols, g.boot.Protocols); err != nil {
+		return exitFailed, err
+	}
 	g.deadline = mission.Deadline{At: g.boot.DeadlineAt, Boot: g.boot.Boot, BootID: g.boot.BootID}
 	if err := readJSON(filepath.Join(dir, fenceFile), &g.fence); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return exitFailed, err
 	}
+	if g.claimers, err = newClaimers(dir, g.keeper, g.logger); err != nil {
+		return exitFailed, err
+	}
+	defer g.claimers.Close()
 	if err := private.EnsureDir(filepath.Join(dir, privateDir)); err != nil {
 		return exitFailed, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(filepath.Join(dir, privateDir))) }()
 
-	if g.tree, err = proc.NewTree(g.boot.Attempt); err != nil {
+	if g.tree, err = g.newTree(); err != nil {
 		return exitFailed, err
 	}
 	defer func() { err = errors.Join(err, g.currentTree().Close()) }()
@@ -175,7 +194,7 @@ func run(ctx context.Context, dir string, o Options) (code int, err error) {
 	}
 	record := wire.GuardRecord{
 		Process: wire.Process(self), Keeper: wire.Process(g.keeper), Socket: g.boot.Socket,
-		Protocol: wire.GuardProtocol, Tree: g.tree.Method(), Cgroup: g.tree.Cgroup(),
+		Protocol: g.protocol, Tree: g.tree.Method(), Cgroup: g.tree.Cgroup(),
 	}
 	if err := writeJSON(filepath.Join(dir, recordFile), record); err != nil {
 		return exitFailed, err
@@ -199,6 +218,7 @@ func (g *guard) live(ctx context.Context, listener net.Listener) {
 	g.ctx, cancel = context.WithCancel(context.WithoutCancel(ctx))
 	g.wg.Go(func() { g.accept(listener) })
 	g.wg.Go(g.watchClock)
+	g.wg.Go(g.watchUse)
 	g.wg.Go(g.end)
 	g.wg.Go(func() {
 		if g.keeper.Wait(g.ctx) == nil {

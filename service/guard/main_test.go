@@ -30,6 +30,12 @@ import (
 
 // The test binary is also the guard's program.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "guard" && os.Args[2] == "--git" {
+		os.Exit(guard.GitMain(context.Background(), guard.Options{Inner: len(os.Args) > 3}))
+	}
+	if len(os.Args) > 2 && os.Args[1] == "git-service" {
+		os.Exit(serviceOfGit(os.Args[2]))
+	}
 	if len(os.Args) > 2 && os.Args[1] == "guard" {
 		os.Exit(guard.Main(context.Background(), os.Args[len(os.Args)-1], guard.Options{
 			Inner:       os.Args[2] == "--inner",
@@ -39,6 +45,9 @@ func TestMain(m *testing.M) {
 			Adopt:       duration("TEST_ADOPT"),
 			Check:       20 * time.Millisecond,
 			MaxLog:      int64(duration("TEST_MAXLOG")),
+			Look:        duration("TEST_LOOK"),
+			Protocols:   protocols(),
+			NoCgroup:    os.Getenv("TEST_NO_CGROUP") != "",
 		}))
 	}
 	if len(os.Args) == 2 && os.Args[1] == "demo-agent" {
@@ -47,8 +56,11 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if len(os.Args) > 2 && os.Args[1] == "use" {
+		use(os.Args[2:])
+	}
 	if len(os.Args) > 2 && os.Args[1] == "claim" {
-		os.Exit(claimFromWorker(os.Args[2]))
+		os.Exit(claimAs(os.Args[2], len(os.Args) > 3))
 	}
 	// Each check of a property takes dozens of round trips to a real guard.
 	_ = flag.Set("rapid.checks", "15")
@@ -97,12 +109,17 @@ type worker struct {
 	folder string
 	clock  string
 	proc   *guard.Process
+	state  *os.File // the journal, which this process has locked as a service has
 	launch wire.Launch
 	turns  int
 }
 
+// patience is a safety net, not a measure: a machine that is busy with other
+// things may stand still for a long time.
+const patience = 4 * time.Minute
+
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -110,15 +127,34 @@ func within(t *testing.T) context.Context {
 // spawn starts a guard; env adds to its environment.
 func spawn(t *testing.T, env ...string) *worker {
 	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spawnOf(t, exe, env...)
+}
+
+// spawnOf is spawn with another program for the guard.
+func spawnOf(t *testing.T, exe string, env ...string) *worker {
+	t.Helper()
 	base, err := os.MkdirTemp("", "guard")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(base) })
-	w := &worker{t: t, dir: filepath.Join(base, "attempt"), folder: filepath.Join(base, "a folder"), clock: filepath.Join(base, "clock")}
+	attempt := "a-" + filepath.Base(base)
+	w := &worker{t: t, dir: filepath.Join(base, "attempts", attempt), folder: filepath.Join(base, "a folder"), clock: filepath.Join(base, "clock")}
 	if err := os.Mkdir(w.folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Mkdir(filepath.Join(base, "attempts"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if w.state, err = os.Create(filepath.Join(base, "reeve.db")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.state.Close() })
+	w.lock(syscall.LOCK_EX | syscall.LOCK_NB)
 	instructions := filepath.Join(base, "instructions.md")
 	if err := os.WriteFile(instructions, []byte("do it"), 0o600); err != nil {
 		t.Fatal(err)
@@ -128,14 +164,10 @@ func spawn(t *testing.T, env ...string) *worker {
 		Digest: mission.InstructionDigest("do it"),
 		Env:    []string{"PATH=" + os.Getenv("PATH"), "API_KEY=canary-secret-value"},
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	now := shiftedNow()
 	end := mission.NewDeadline(now, 30)
 	b := wire.Bootstrap{
-		Attempt: "a-" + filepath.Base(base), Mission: "m-1", Token: token, Protocols: []int{1},
+		Attempt: attempt, Mission: "m-1", Token: token, Protocols: []int{wire.GuardProtocol, wire.OldestGuardProtocol},
 		DeadlineAt: end.At, Boot: end.Boot, BootID: end.BootID,
 		Socket: filepath.Join(base, "run", "guard.sock"), CreatedAt: now.Wall,
 	}
@@ -157,6 +189,14 @@ func spawn(t *testing.T, env ...string) *worker {
 		}
 	})
 	return w
+}
+
+// lock takes the lock on the journal, or lets it go.
+func (w *worker) lock(how int) {
+	w.t.Helper()
+	if err := syscall.Flock(int(w.state.Fd()), how); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // shift sets the guard's clock, wall and boot, off by d.
@@ -239,6 +279,19 @@ func data[T any](t *testing.T, e wire.Entry) T {
 		t.Fatalf("%s: %v", e.Kind, err)
 	}
 	return v
+}
+
+// spoken is the text of a turn up to its end. How many entries it is in depends
+// on when it was said.
+func spoken(t *testing.T, c *guard.Client) (text string, end wire.TurnFinished) {
+	t.Helper()
+	for {
+		e := next(t, c, wire.KindText, wire.KindTurnFinished)
+		if e.Kind == wire.KindTurnFinished {
+			return text, data[wire.TurnFinished](t, e)
+		}
+		text += data[wire.Text](t, e).Text
+	}
 }
 
 func finished(t *testing.T, c *guard.Client) wire.TurnFinished {

@@ -14,7 +14,8 @@ type Options struct {
 	// Inner says that this process is the guard itself, which the keeper
 	// started as `<Exe> guard --inner <dir>`.
 	Inner bool
-	// Exe is the program that the keeper starts; empty: this one.
+	// Exe is the program that the keeper starts, and that is the worker's MCP
+	// server as `<Exe> mcp`; empty: this one.
 	Exe string
 	// Providers finds a provider by the name in the launch.
 	Providers func(name string) (provider.Provider, error)
@@ -32,4 +33,13 @@ type Options struct {
 	MaxLog int64
 	// Check is how often the deadline is compared with the clocks (5 s).
 	Check time.Duration
+	// Look is how often what the worker uses is measured while no limit is
+	// near (5 s).
+	Look time.Duration
+	// NoCgroup leaves the worker without a control group even where one could
+	// be made.
+	NoCgroup bool
+	// Protocols are the guard protocols that it speaks; nil: the newest and
+	// the one before. Tests make a guard of an earlier Reeve with it.
+	Protocols []int
 }

@@ -3,6 +3,7 @@ package guard
 import (
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 const (
 	maxUnread   = 4 << 20          // bytes that wait for a slow peer
 	writeWithin = 10 * time.Second // for one line, to others than the owner
+	// maxUseBehind is how many lines may wait when what is used is told.
+	maxUseBehind = 1000
 )
 
 // peer is one connection. Its lock comes after guard.mu.
@@ -24,11 +27,13 @@ type peer struct {
 	gone chan struct{} // closed when nothing more is read from it
 	wake chan struct{}
 
-	mu     sync.Mutex
-	queue  []queued
-	bytes  int
-	owner  bool // it has all the time it wants: its process is watched
-	ending bool // what is queued is written, then the connection ends
+	mu      sync.Mutex
+	version int  // of the guard protocol: that of its first line
+	spoke   bool // it has sent one
+	queue   []queued
+	bytes   int
+	owner   bool // it has all the time it wants: its process is watched
+	ending  bool // what is queued is written, then the connection ends
 	// behind: the entries after sent were too many to wait in memory; they
 	// are read from the log. newest is the last entry there is.
 	behind       bool
@@ -43,6 +48,7 @@ type queued struct {
 
 // reply queues an answer.
 func (p *peer) reply(r wire.Response) {
+	r.Version = p.protocol()
 	line, err := wire.Encode(r)
 	if err != nil {
 		return // no result of a guard is that long
@@ -50,14 +56,47 @@ func (p *peer) reply(r wire.Response) {
 	p.send(queued{line: line})
 }
 
+// speak fixes the protocol of the connection with its first line. It says
+// whether a line of this version can be understood.
+func (p *peer) speak(version int, known []int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.spoke && slices.Contains(known, version) {
+		p.spoke, p.version = true, version
+	}
+	return p.spoke && version == p.version
+}
+
+func (p *peer) protocol() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.version
+}
+
 // entryLine is an entry as it is sent.
-func entryLine(e wire.Entry) ([]byte, error) {
-	return wire.Encode(wire.Event{Version: wire.GuardProtocol, Event: wire.EvGuardEntry, Data: rawJSON(e)})
+func (p *peer) entryLine(e wire.Entry) ([]byte, error) {
+	return wire.Encode(wire.Event{Version: p.protocol(), Event: wire.EvGuardEntry, Data: rawJSON(e)})
+}
+
+// sendUse queues what is used now. A peer that is slow misses it: the next
+// figures hold all that these tell.
+func (p *peer) sendUse(r wire.Resources) {
+	line, err := wire.Encode(wire.Event{Version: p.protocol(), Event: wire.EvGuardResources, Data: rawJSON(r)})
+	if err != nil {
+		return // it is never that long
+	}
+	p.mu.Lock()
+	slow := p.behind || len(p.queue) > maxUseBehind
+	old := p.version < 2
+	p.mu.Unlock()
+	if !slow && !old {
+		p.send(queued{line: line})
+	}
 }
 
 // sendEvent queues an entry, which is in the log already.
 func (p *peer) sendEvent(e wire.Entry) {
-	line, err := entryLine(e)
+	line, err := p.entryLine(e)
 	if err != nil {
 		_ = p.conn.Close() // it is in the log; a gap must not look like none
 		return
@@ -197,7 +236,7 @@ func (p *peer) catchUp(r *runlog.Reader) (*runlog.Reader, error) {
 	if err != nil {
 		return r, err // what is announced is in the log, so this is no end
 	}
-	line, err := entryLine(wire.Entry{Log: r.LogID(), Seq: rec.Seq, At: rec.Time.Round(0).UTC(), Kind: rec.Kind, Data: rec.Data})
+	line, err := p.entryLine(wire.Entry{Log: r.LogID(), Seq: rec.Seq, At: rec.Time.Round(0).UTC(), Kind: rec.Kind, Data: rec.Data})
 	if err == nil {
 		err = p.put(line)
 	}

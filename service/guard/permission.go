@@ -72,7 +72,7 @@ func (g *guard) ask(talk *conversation, ev provider.PermissionRequested) {
 	tool := ev.Tool
 	entry := wire.Permission{
 		Turn: q.turn, Request: q.id, Call: tool.Call, Kind: string(kindOf(ev)),
-		Tool: tool.Name, Class: tool.Kind,
+		Tool: tool.Name, Class: tool.Kind, Own: tool.Own && tool.Server == bridgeServer,
 	}
 	for _, p := range tool.Paths {
 		entry.Paths = append(entry.Paths, resolve(l.Folder, p))

@@ -41,7 +41,7 @@ echo "@ask 3 edit ed"; read a; echo "$a" >>answers`)
 	// Whoever has the entry can compute the digest.
 	digest, err := approval.Digest(approval.Envelope{
 		ID: p.Request, Kind: approval.Kind(p.Kind), Mission: "m-1",
-		Attempt: "a-" + filepath.Base(filepath.Dir(w.dir)), Turn: 1, Subject: s,
+		Attempt: filepath.Base(w.dir), Turn: 1, Subject: s,
 	})
 	if err != nil || digest != p.Digest {
 		t.Fatalf("digest %s, want %s (%v)", p.Digest, digest, err)

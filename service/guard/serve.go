@@ -56,7 +56,7 @@ func (g *guard) accept(l net.Listener) {
 			closePeer(conn, who)
 			continue
 		}
-		p := &peer{conn: conn, who: who, log: filepath.Join(g.dir, logFile), gone: make(chan struct{}), wake: make(chan struct{}, 1)}
+		p := &peer{conn: conn, who: who, version: g.protocol, log: filepath.Join(g.dir, logFile), gone: make(chan struct{}), wake: make(chan struct{}, 1)}
 		g.mu.Lock()
 		full := g.peers == nil || len(g.peers) >= maxPeers
 		if !full {
@@ -72,6 +72,9 @@ func (g *guard) accept(l net.Listener) {
 	}
 }
 
+// refusal is a response without a version: that is the connection's.
+func refusal(id string, err *wire.Error) wire.Response { return wire.Fail(0, id, err) }
+
 func closePeer(conn net.Conn, who sock.Peer) {
 	_ = conn.Close()
 	if who.Pidfd != nil {
@@ -86,19 +89,19 @@ func (g *guard) read(p *peer) {
 	for {
 		line, err := lines.Next()
 		if errors.Is(err, wire.ErrNotText) {
-			p.reply(wire.Fail(wire.GuardProtocol, wire.SalvageID(line), wire.Errorf(wire.CodeInvalidParams, "Unreadable command: %v.", err)))
+			p.reply(refusal(wire.SalvageID(line), wire.Errorf(wire.CodeInvalidParams, "Unreadable command: %v.", err)))
 			continue
 		}
 		if err != nil {
 			break
 		}
 		req, bad := wire.DecodeRequest(line)
-		if bad == nil && req.Version != wire.GuardProtocol {
-			bad = wire.Errorf(wire.CodeUnsupportedVersion, "This guard speaks protocol %d.", wire.GuardProtocol)
+		if bad == nil && !p.speak(req.Version, g.o.Protocols) {
+			bad = wire.Errorf(wire.CodeUnsupportedVersion, "This guard speaks the protocols %v, one for each connection.", g.o.Protocols)
 		}
 		switch {
 		case bad != nil:
-			p.reply(wire.Fail(wire.GuardProtocol, req.ID, bad))
+			p.reply(refusal(req.ID, bad))
 		case req.Method == wire.GuardClaim:
 			g.claim(p, req)
 		default:
@@ -155,19 +158,10 @@ func (g *guard) claim(p *peer, req wire.Request) {
 	var c wire.ClaimParams
 	refuse := func(e *wire.Error) {
 		g.logger.Warn("a claim was refused", "pid", p.who.PID, "generation", c.Generation, "code", e.Code)
-		p.reply(wire.Fail(wire.GuardProtocol, req.ID, e))
+		p.reply(refusal(req.ID, e))
 	}
 	if e := wire.DecodeParams(req.Params, &c); e != nil {
 		refuse(e)
-		return
-	}
-	// A worker could read the token, so that it has one says nothing.
-	guarded := proc.Guarded{Root: g.keeper}
-	if group := g.currentTree().Cgroup(); group != "" {
-		guarded.Cgroups = []string{group}
-	}
-	if v := proc.DescendsFromGuard(p.who.PID, p.who.Pidfd, []proc.Guarded{guarded}); v.Worker {
-		refuse(wire.Errorf(wire.CodeForbiddenForWorkers, "The claim was refused: %s.", v.Why))
 		return
 	}
 	if subtle.ConstantTimeCompare([]byte(c.Token), []byte(g.boot.Token)) != 1 {
@@ -177,6 +171,26 @@ func (g *guard) claim(p *peer, req wire.Request) {
 	owner := proc.ID(c.Owner)
 	if id, err := proc.Identify(p.who.PID); err != nil || id != owner {
 		refuse(wire.Errorf(wire.CodeInvalidParams, "The owner named in the claim is not the process that connected."))
+		return
+	}
+	// Whatever runs as the same user can read the token, so that it has one says
+	// little. The last look proves that the process still is who connected.
+	forbid := func(why string) {
+		refuse(wire.Errorf(wire.CodeForbiddenForWorkers, "The claim was refused: %s.", why))
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.refusedLocked(p, why)
+	}
+	if err := g.claimers.check(p.who.PID); err != nil {
+		forbid(err.Error())
+		return
+	}
+	guarded := proc.Guarded{Root: g.keeper}
+	if group := g.currentTree().Cgroup(); group != "" {
+		guarded.Cgroups = []string{group}
+	}
+	if v := proc.DescendsFromGuard(p.who.PID, p.who.Pidfd, []proc.Guarded{guarded}); v.Worker {
+		forbid(v.Why)
 		return
 	}
 	g.mu.Lock()
@@ -211,7 +225,7 @@ func (g *guard) claim(p *peer, req wire.Request) {
 	}
 	slices.Sort(res.Pending)
 	// Under the lock, so that the entries after LastSeq follow it.
-	p.reply(wire.Response{Version: wire.GuardProtocol, ID: req.ID, OK: true, Result: rawJSON(res)})
+	p.reply(wire.Response{ID: req.ID, OK: true, Result: rawJSON(res)})
 }
 
 // watchOwner ends the connection of an owner that has ended, even if another
@@ -268,14 +282,14 @@ func (g *guard) command(p *peer, req wire.Request) {
 		bad = wire.InvalidField("command_id", "is missing")
 	}
 	if bad != nil {
-		p.reply(wire.Fail(wire.GuardProtocol, req.ID, bad))
+		p.reply(refusal(req.ID, bad))
 		return
 	}
 
 	g.mu.Lock()
 	if p != g.owner || cmd.Generation != g.fence.Generation {
 		g.mu.Unlock()
-		p.reply(wire.Fail(wire.GuardProtocol, req.ID, wire.Errorf(wire.CodeStaleGeneration, "Generation %d does not own this guard.", cmd.Generation)))
+		p.reply(refusal(req.ID, wire.Errorf(wire.CodeStaleGeneration, "Generation %d does not own this guard.", cmd.Generation)))
 		return
 	}
 	c, repeat := g.commands[cmd.CommandID]
@@ -294,12 +308,12 @@ func (g *guard) command(p *peer, req wire.Request) {
 	}
 	reply := func() {
 		<-c.done
-		r := wire.Response{Version: wire.GuardProtocol, ID: req.ID, OK: true}
+		r := wire.Response{ID: req.ID, OK: true}
 		switch {
 		case c.method != req.Method:
-			r = wire.Fail(wire.GuardProtocol, req.ID, wire.Errorf(wire.CodeConflict, "The command id %s was used for %s.", short(cmd.CommandID, 64), c.method))
+			r = refusal(req.ID, wire.Errorf(wire.CodeConflict, "The command id %s was used for %s.", short(cmd.CommandID, 64), c.method))
 		case c.err != nil:
-			r = wire.Fail(wire.GuardProtocol, req.ID, c.err)
+			r = refusal(req.ID, c.err)
 		case c.result != nil:
 			r.Result = rawJSON(c.result)
 		}
@@ -372,7 +386,16 @@ func (g *guard) startLocked(p wire.StartParams) error {
 	if err := checkInstructions(l); err != nil {
 		return wire.InvalidField("instructions", "can't be used: "+err.Error())
 	}
+	limits := mission.Limits(p.Limits)
+	if bad := mission.CheckLimits(limits); bad != nil {
+		return wire.InvalidField("limits", "can't be kept: "+bad.Message)
+	}
+	// On Windows this is what finds out which folder it is: later another may
+	// have its name.
+	os.SameFile(info, info)
 	g.launch, g.folder = &l, info
+	g.meter.limits, g.meter.before = limits, p.UsedCPU
+	g.limitTreeLocked()
 	g.redact.Store(redactor(l.Env))
 	return nil
 }
@@ -402,8 +425,15 @@ func (g *guard) turnLocked(p wire.TurnParams) error {
 	}
 	fault.Point("guard.turn-logged")
 	g.turn = t
-	if g.folderGoneLocked() {
+	switch {
+	case g.folderGoneLocked():
 		g.haltLocked(causeFolder)
+	case g.meter.over() == causeCPU:
+		g.haltLocked(causeCPU)
+	}
+	select {
+	case g.lookNow <- struct{}{}:
+	default:
 	}
 	g.wg.Go(func() { g.runTurn(t) })
 	return nil

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -55,7 +56,7 @@ func Spawn(ctx context.Context, exe, dir string, b wire.Bootstrap, env []string)
 	}
 	defer out.Close()
 	cmd := exec.Command(exe, "guard", dir)
-	cmd.Dir, cmd.Env = dir, env
+	cmd.Dir, cmd.Env = dir, append(slices.Clip(env), proc.GuardVar+"="+b.Attempt)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = detached()
 	if err := cmd.Start(); err != nil {

@@ -1,12 +1,14 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -45,6 +47,7 @@ type turn struct {
 	final  *provider.TurnFinished
 	usage  mission.Usage // as last reported
 	refuse []*question   // what was settled by the halt and must be told
+	memory int64         // bytes that were used when it was halted for them
 	begins map[string]mission.Instant
 
 	// Valid once ended is closed.
@@ -93,7 +96,8 @@ func (g *guard) runTurn(t *turn) {
 	if keep {
 		ended, left = g.endSince(talk.base)
 	} else {
-		if talk != nil {
+		// Over its memory limit it gets no time to say goodbye in.
+		if talk != nil && c != causeMemory {
 			grace := politely
 			switch {
 			case final == nil:
@@ -109,18 +113,26 @@ func (g *guard) runTurn(t *turn) {
 		}
 		ended, left = g.endTree(how)
 		if talk != nil {
+			if c == causeMemory {
+				g.close(talk, hastily)
+			}
 			g.awaitEvents(talk)
 		}
 	}
 
+	g.measure()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !keep || isClosed(talk.closed) {
 		g.talk = nil
 	}
+	if t.cause == "" && g.meter.endedBySystem(final == nil || final.Outcome.Outcome == mission.Failed) {
+		t.cause = causeMemory
+	}
 	t.endedProcesses = ended
 	out.Turn, out.Ended, out.Left = t.p.Turn, ended, left
 	g.finishLocked(t, &out)
+	g.tellUseLocked()
 	_ = g.appendLocked(wire.KindTurnFinished, out)
 	_ = g.syncLocked()
 	fault.Point("guard.turn-end-logged")
@@ -194,6 +206,10 @@ func isClosed(c <-chan struct{}) bool {
 // interrupt asks the provider to end the turn and waits a little.
 func (g *guard) interrupt(t *turn, talk *conversation) {
 	g.mu.Lock()
+	if t.cause == causeMemory {
+		g.mu.Unlock()
+		return // each moment counts
+	}
 	grace := stopGrace
 	if t.cause == causeInterrupt {
 		grace = pauseGrace
@@ -233,23 +249,31 @@ func (g *guard) failed(err error) wire.TurnFinished {
 	g.logger.Warn("the turn failed", "error", g.clean(err))
 	code := mission.LocalExecutionFailure
 	var open *provider.OpenError
+	why := ""
 	if errors.As(err, &open) && open.Code != "" {
-		code = open.Code
+		code, why = open.Code, open.Why
 	}
-	return ofOutcome(mission.FailedTurn(mission.StageExecution, code))
+	out := mission.FailedTurn(mission.StageExecution, code)
+	out.Why = why
+	return ofOutcome(out)
 }
 
 func ofOutcome(o mission.TurnOutcome) wire.TurnFinished {
-	return wire.TurnFinished{
+	out := wire.TurnFinished{
 		Outcome: string(o.Outcome), Stage: string(o.Stage), Code: string(o.Code),
-		Retryable: o.Retryable, Usage: wire.Usage(o.Usage),
+		Retryable: o.Retryable, Usage: wire.Usage(o.Usage), Why: o.Why,
 	}
+	if !o.ResetAt.IsZero() {
+		at := o.ResetAt.Round(0).UTC()
+		out.ResetAt = &at
+	}
+	return out
 }
 
 // finishLocked decides how the turn ended. out holds a failure of the guard's
 // side, or nothing.
 func (g *guard) finishLocked(t *turn, out *wire.TurnFinished) {
-	said := t.final
+	said, why := t.final, ""
 	if said != nil {
 		if o := said.Outcome; o.Outcome != "" {
 			turn, ended, left := out.Turn, out.Ended, out.Left
@@ -271,23 +295,26 @@ func (g *guard) finishLocked(t *turn, out *wire.TurnFinished) {
 	case t.cause == causeDeadline:
 		clearFailure(out, mission.TimedOut)
 	case t.cause == causeFolder:
-		o := ofOutcome(mission.FailedTurn(mission.StageOwnership, mission.Unknown))
-		out.Outcome, out.Stage, out.Code, out.Retryable = o.Outcome, o.Stage, o.Code, o.Retryable
+		setFailure(out, mission.FailedTurn(mission.StageOwnership, mission.Unknown))
+	case t.cause == causeMemory:
+		why = setFailure(out, g.meter.limits.OverMemory(t.memory))
+		out.Limit = wire.LimitMemory
+	case t.cause == causeCPU && out.Outcome != string(mission.Succeeded):
+		why = setFailure(out, g.meter.limits.OverCPU())
+		out.Limit = wire.LimitCPU
 	case t.cause == causeLog:
 		*out = wire.TurnFinished{Turn: out.Turn, Ended: out.Ended, Left: out.Left, Result: out.Result}
-		o := ofOutcome(mission.FailedTurn(mission.StageExecution, mission.PrivateStateFailure))
-		out.Outcome, out.Stage, out.Code = o.Outcome, o.Stage, o.Code
+		setFailure(out, mission.FailedTurn(mission.StageExecution, mission.PrivateStateFailure))
 	case t.cause != "" && out.Outcome != string(mission.Succeeded):
 		clearFailure(out, mission.Interrupted)
 	case out.Outcome == "":
-		o := ofOutcome(mission.FailedTurn(mission.StageExecution, mission.Unknown))
-		out.Outcome, out.Stage, out.Code = o.Outcome, o.Stage, o.Code
+		setFailure(out, mission.FailedTurn(mission.StageExecution, mission.Unknown))
 	}
 	if out.Outcome == string(mission.Failed) {
 		if out.Stage == "" {
 			out.Stage = string(mission.StageExecution)
 		}
-		out.Message = mission.TurnOutcome{Stage: mission.Stage(out.Stage), Code: mission.Code(out.Code)}.Sentence()
+		out.Message = mission.TurnOutcome{Stage: mission.Stage(out.Stage), Code: mission.Code(out.Code), Why: cmp.Or(why, out.Why)}.Sentence()
 	}
 	if out.Outcome == string(mission.Succeeded) {
 		out.Next = string(mission.ParseWorkNext(said.Final))
@@ -298,14 +325,24 @@ func (g *guard) finishLocked(t *turn, out *wire.TurnFinished) {
 	if out.Usage.Provider == "" && g.launch != nil {
 		out.Usage.Provider = g.launch.Provider
 	}
+	if g.protocol >= 2 {
+		use := g.useLocked()
+		out.Resources = &use
+	}
 	out.Seconds = seconds(t.begun, g.o.Now())
 	if out.Usage.Seconds == 0 {
 		out.Usage.Seconds = out.Seconds
 	}
 }
 
+// setFailure makes a failure of the turn; it returns its own sentence.
+func setFailure(out *wire.TurnFinished, o mission.TurnOutcome) (why string) {
+	out.Outcome, out.Stage, out.Code, out.Retryable, out.ResetAt, out.Why = string(o.Outcome), string(o.Stage), string(o.Code), o.Retryable, nil, ""
+	return o.Why
+}
+
 func clearFailure(out *wire.TurnFinished, o mission.Outcome) {
-	out.Outcome, out.Stage, out.Code, out.Retryable = string(o), "", "", false
+	out.Outcome, out.Stage, out.Code, out.Retryable, out.ResetAt, out.Why = string(o), "", "", false, nil, ""
 }
 
 // seconds is the time between two instants, sleep included, never negative.
@@ -345,13 +382,24 @@ func (g *guard) open(t *turn) (*conversation, error) {
 		case <-opened:
 		}
 	})
-	talk.conn, err = p.Open(ctx, provider.Spec{
-		Path: l.Path, Args: l.Args, Folder: l.Folder, Model: l.Model, Endpoint: l.Endpoint,
+	spec := provider.Spec{
+		Path: l.Path, Args: l.Args, Folder: l.Folder, Mode: l.Mode, Model: l.Model, Endpoint: l.Endpoint,
 		Instructions: l.Instructions, PrivateDir: filepath.Join(g.dir, privateDir),
-		Env:    append(l.Env[:len(l.Env):len(l.Env)], proc.AttemptVar+"="+g.boot.Attempt, "REEVE_MISSION="+g.boot.Mission),
+		Env:    slices.Concat(l.Env, g.marks()),
 		Resume: t.p.Resume,
 		Launch: g.launchProcess,
-	})
+	}
+	if b := g.bridgeOf(l, t, talk.resume); b != nil {
+		spec.Env = slices.Concat(spec.Env, b.environment(ourPrefix), b.environment(theirPrefix))
+		server, err := b.server(g.o.Exe, g.marks())
+		if err != nil {
+			cancel()
+			return nil, fmt.Errorf("find Reeve's own program: %w", err)
+		}
+		spec.Servers = []provider.Server{server}
+		g.putContext(l.Folder, b)
+	}
+	talk.conn, err = p.Open(ctx, spec)
 	close(opened)
 	if err != nil {
 		cancel()
@@ -372,6 +420,10 @@ func (g *guard) open(t *turn) (*conversation, error) {
 	return talk, nil
 }
 
+func (g *guard) newTree() (*proc.Tree, error) {
+	return proc.NewTreeWith(g.boot.Attempt, proc.Options{NoCgroup: g.o.NoCgroup})
+}
+
 // renewTree gives a provider a tree of its own. A cgroup that was killed once
 // cannot be used again: Linux 6.18 kills what is born into it later.
 func (g *guard) renewTree() error {
@@ -383,11 +435,13 @@ func (g *guard) renewTree() error {
 	if err := g.tree.Close(); err != nil {
 		g.logger.Warn("the last provider's process tree could not be put away", "error", err)
 	}
-	tree, err := proc.NewTree(g.boot.Attempt)
+	g.meter.closeTree()
+	tree, err := g.newTree()
 	if err != nil {
 		return err
 	}
 	g.tree = tree
+	g.limitTreeLocked()
 	return nil
 }
 

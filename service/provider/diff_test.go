@@ -52,6 +52,7 @@ func TestUnifiedDiffApplies(t *testing.T) {
 		}
 		cmd := exec.Command("git", "apply", "--unidiff-zero", "-p1", "p")
 		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1") // not as this machine is set up
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("git apply: %v: %s\n%s", err, out, d)
 		}

@@ -51,6 +51,9 @@ type Probe struct {
 	Endpoint string // the non-default API base URL it would use, or ""
 	Problem  string
 	Fix      string
+	Mode     string   // the session mode that it is put into and held to, or ""
+	Fixed    []string // NAME=value that the program gets whatever the proposer has
+	Notes    []string // sentences for a person who is to allow a start
 }
 
 // Spec is everything an adapter needs to run its program.
@@ -58,16 +61,27 @@ type Spec struct {
 	Path         string   // executable, as approved
 	Args         []string // arguments that belong to the program itself
 	Folder       string   // the checkout; the working directory
+	Mode         string   // the session mode to put the program into, as approved
 	Model        string   // "" is the program's own default
 	Endpoint     string   // "" is the program's own default
 	Instructions string   // path of the private instruction file
 	PrivateDir   string   // private directory for temporary files
 	Env          []string // complete environment
 	Resume       string   // the program's session id, "" for a new session
+	Servers      []Server // the MCP servers that the program gets, and no others
 	// Launch starts cmd inside the worker's process tree and records it
 	// before the program can do anything. The adapter prepares pipes first
 	// and waits for cmd itself.
 	Launch func(cmd *exec.Cmd) error
+}
+
+// Server is an MCP server that the program starts over stdio. Env holds no
+// secrets: programs put it into files and arguments.
+type Server struct {
+	Name    string
+	Command string
+	Args    []string
+	Env     []string // NAME=value
 }
 
 // ErrUnsupported: the provider's protocol has no such verb.
@@ -76,10 +90,13 @@ var ErrUnsupported = errors.New("not supported by this provider")
 // ErrNoRequest: the permission request is no longer open.
 var ErrNoRequest = errors.New("the request is no longer open")
 
-// OpenError is a failure to open that is classified already.
+// OpenError is a failure to open that is classified already. Why, if it is not
+// empty, tells a person more than the code does; it never holds what the
+// program said.
 type OpenError struct {
 	Code mission.Code
 	Err  error
+	Why  string
 }
 
 func (e *OpenError) Error() string { return e.Err.Error() }
@@ -142,6 +159,7 @@ type Tool struct {
 	Call    string
 	Name    string
 	Server  string // of an MCP tool
+	Own     bool   // Server is one of Spec.Servers, and nothing else can stand in its place
 	Kind    string
 	Title   string
 	Command string

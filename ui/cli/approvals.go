@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -71,7 +72,7 @@ func (a *app) listApprovals(list []wire.Approval) {
 }
 
 func (a *app) allow() *cobra.Command {
-	var digest, text, scope string
+	var digest, text, reach, pattern string
 	var prompts bool
 	c := &cobra.Command{
 		Use: "allow ID", Short: "See what waits, whole, and allow it",
@@ -79,11 +80,12 @@ func (a *app) allow() *cobra.Command {
 would hide something, and ask. With --digest the answer is given without asking:
 it counts only for exactly what that digest names.`,
 		Example: `  reeve allow 7h2m4q
+  reeve allow 7h2m4q --for mission
   reeve allow 7h2m4q --digest "$(reeve approvals --json | jq -r '.approvals[0].digest')"`,
 		Args: oneID("approval"), ValidArgsFunction: a.completeApprovals,
 		RunE: func(c *cobra.Command, args []string) error {
-			if scope != approval.ForOnce {
-				return usage("Use --for once.", "--for %q is not known.", scope)
+			if err := checkReach(reach, pattern); err != nil {
+				return err
 			}
 			ctx := c.Context()
 			if err := checkText("answer", text); err != nil {
@@ -91,7 +93,7 @@ it counts only for exactly what that digest names.`,
 			}
 			if digest != "" {
 				r, err := call[wire.ApprovalResult](ctx, a, wire.MethodApprovalAnswer, wire.AnswerParams{
-					RequestKey: requestKey(), ID: args[0], Digest: digest, Allow: true, For: scope, Text: text})
+					RequestKey: requestKey(), ID: args[0], Digest: digest, Allow: true, For: reach, Pattern: pattern, Text: text})
 				if err != nil {
 					return err
 				}
@@ -106,7 +108,7 @@ it counts only for exactly what that digest names.`,
 				return a.showOnly(ap, v)
 			}
 			a.printApproval(a.human(), v, prompts)
-			answer, err := a.ask(ctx, ap, v)
+			answer, err := a.ask(ctx, ap, v, reach, pattern)
 			if err != nil {
 				return err
 			}
@@ -124,7 +126,8 @@ it counts only for exactly what that digest names.`,
 	}
 	f := c.Flags()
 	f.StringVar(&digest, "digest", "", "answer without asking, for exactly the subject with this digest")
-	f.StringVar(&scope, "for", approval.ForOnce, "how far it reaches: once")
+	f.StringVar(&reach, "for", approval.ForOnce, "how far it reaches: once, mission or project")
+	f.StringVar(&pattern, "pattern", "", "with --for mission or project: one of the patterns that are offered, not only exactly this")
 	f.StringVar(&text, "text", "", "with --digest: the answer to a question of the agent")
 	f.BoolVar(&prompts, "show-prompts", false, "of a mission's start: show what the agent will be told, whole")
 	return c
@@ -147,15 +150,18 @@ func (a *app) showOnly(ap wire.Approval, v model.Approval) error {
 }
 
 func (a *app) deny() *cobra.Command {
-	var digest, reason string
+	var digest, reason, reach, pattern string
 	var stop bool
 	c := &cobra.Command{
 		Use: "deny ID", Short: "Deny what waits",
-		Long:    "Deny an approval. The agent is told, with the reason where you give one, and goes on without; --stop ends the mission as well.",
+		Long:    "Deny an approval. The agent is told, with the reason where you give one, and goes on without; --stop ends the mission as well. With --for it is denied from now on without asking.",
 		Example: "  reeve deny 7h2m4q\n  reeve deny 7h2m4q --reason \"Run the tests of the lexer only\"\n  reeve deny 7h2m4q --stop",
 		Args:    oneID("approval"), ValidArgsFunction: a.completeApprovals,
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx := c.Context()
+			if err := checkReach(reach, pattern); err != nil {
+				return err
+			}
 			if err := checkText("reason", reason); err != nil {
 				return err
 			}
@@ -167,7 +173,7 @@ func (a *app) deny() *cobra.Command {
 				digest = r.Approval.Digest
 			}
 			r, err := call[wire.ApprovalResult](ctx, a, wire.MethodApprovalAnswer, wire.AnswerParams{
-				RequestKey: requestKey(), ID: args[0], Digest: digest, Reason: reason, Stop: stop})
+				RequestKey: requestKey(), ID: args[0], Digest: digest, For: reach, Pattern: pattern, Reason: reason, Stop: stop})
 			if err != nil {
 				return err
 			}
@@ -177,6 +183,8 @@ func (a *app) deny() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&digest, "digest", "", "deny only if the subject still has this digest")
 	f.StringVar(&reason, "reason", "", "why, for the agent")
+	f.StringVar(&reach, "for", approval.ForOnce, "how far it reaches: once, mission or project")
+	f.StringVar(&pattern, "pattern", "", "with --for mission or project: one of the patterns that are offered, not only exactly this")
 	f.BoolVar(&stop, "stop", false, "end the mission, too")
 	return c
 }
@@ -188,6 +196,9 @@ func (a *app) answered(r wire.ApprovalResult) error {
 	text := upper(model.Clean(r.Approval.State)) + "."
 	if r.Approval.Answer != nil && r.Approval.Answer.Stop {
 		text = "Denied, and the mission is being stopped."
+	}
+	if x := r.Approval.Answer; x != nil && x.Made != "" {
+		text = strings.TrimSuffix(text, ".") + ", " + model.Reach(x.For) + ". The rule is " + short(x.Made) + "; see it with `reeve rules`."
 	}
 	fmt.Fprintln(a.Stdout, text)
 	return nil
@@ -266,13 +277,22 @@ func answerable(ap wire.Approval, v *model.Approval) error {
 }
 
 // ask asks the person who was just shown v. It returns nil when nothing was
-// decided: the end of the input is no answer.
-func (a *app) ask(ctx context.Context, ap wire.Approval, v model.Approval) (*wire.Approval, error) {
+// decided: the end of the input is no answer. Yes reaches as far as reach.
+func (a *app) ask(ctx context.Context, ap wire.Approval, v model.Approval, reach, pattern string) (*wire.Approval, error) {
 	if err := answerable(ap, &v); err != nil {
 		return nil, err
 	}
-	p := wire.AnswerParams{RequestKey: requestKey(), ID: ap.ID, Digest: ap.Digest, For: approval.ForOnce}
+	p := wire.AnswerParams{RequestKey: requestKey(), ID: ap.ID, Digest: ap.Digest, For: reach, Pattern: pattern}
 	question := "Allow once?"
+	if reach == approval.ForOnce {
+		a.printOffers(v)
+	} else {
+		i := slices.IndexFunc(v.Offers, func(o model.Offer) bool { return o.Pattern == pattern })
+		if i < 0 {
+			return nil, &Failure{Exit: ExitRefused, What: "No such rule can be made of this request.", Next: "Run `reeve allow " + short(ap.ID) + "` to see what can."}
+		}
+		question = "Allow " + model.Reach(reach) + ": " + v.Offers[i].Sentence + "?"
+	}
 	if v.Start {
 		question = "Start it?"
 	}
@@ -296,7 +316,17 @@ func (a *app) ask(ctx context.Context, ap wire.Approval, v model.Approval) (*wir
 		}
 		return nil, fmt.Errorf("read the answer: %w", err)
 	}
-	switch strings.ToLower(strings.TrimSpace(line)) {
+	typed := strings.ToLower(strings.TrimSpace(line))
+	if allow, far, what, ok := offerOf(v, typed); ok && reach == approval.ForOnce {
+		p.For, p.Pattern = far, what
+		typed = "no"
+		if allow {
+			typed = "yes"
+		}
+	} else if typed == "" || typed == "n" || typed == "no" {
+		p.For, p.Pattern = approval.ForOnce, ""
+	}
+	switch typed {
 	case "y", "yes":
 		p.Allow = true
 		if q := v.Question; q != nil {
@@ -305,7 +335,6 @@ func (a *app) ask(ctx context.Context, ap wire.Approval, v model.Approval) (*wir
 			}
 		}
 	case "", "n", "no":
-		p.For = ""
 	default:
 		return nil, &Failure{Exit: ExitUsage, What: "That is neither yes nor no; nothing was decided."}
 	}

@@ -45,14 +45,28 @@ type Env struct {
 	// InTerminal and OutTerminal tell whether a person types and reads.
 	InTerminal  func() bool
 	OutTerminal func() bool
-	Version     string
-	Exe         string           // this program, to start the service with
-	Now         func() time.Time // nil: the machine's clock
+	// ReadSecret reads a line that a person types, without showing it.
+	ReadSecret func() (string, error)
+	Version    string
+	Exe        string           // this program, to start the service with
+	Now        func() time.Time // nil: the machine's clock
+	// OldestGuard is the oldest guard protocol that this program's service
+	// speaks; 0: as the one that runs.
+	OldestGuard int
 	// Serve runs the service until ctx ends.
 	Serve func(ctx context.Context, o ServeOptions) error
-	// Guard and DemoAgent are internal programs; they return exit codes.
+	// Guard, DemoAgent and MCP are internal programs; they return exit codes.
 	Guard     func(ctx context.Context, args []string) int
 	DemoAgent func(ctx context.Context) int
+	MCP       func(ctx context.Context) int
+	// CheckState checks the state of a service that does not run, and changes
+	// nothing.
+	CheckState func(ctx context.Context, stateDir string) []wire.Check
+	// Manager is the system's own service manager.
+	Manager Manager
+	// PurgeState removes the state of a service that does not run, for good, and
+	// returns what it left there because it is not Reeve's.
+	PurgeState func(stateDir string) (left []string, err error)
 	// Sample makes the sample repository of the demo in a new directory.
 	Sample func(dir string) error
 }
@@ -180,12 +194,13 @@ and it is stopped in time.`,
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON for programs")
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
-		a.start(), a.demo(), a.ls(), a.show(), a.watch(), a.logs(),
-		a.approvals(), a.allow(), a.deny(),
+		a.start(), a.demo(), a.ls(), a.show(), a.watch(), a.logs(), a.changes(), a.worktree(),
+		a.approvals(), a.allow(), a.deny(), a.rules(), a.room(), a.effects(),
 		a.steer(), a.control("pause"), a.control("resume"), a.control("stop"), a.recover(), a.control("cancel"),
-		a.service(), a.doctor(), a.providers(), a.audit(), a.version(),
+		a.service(), a.doctor(), a.providers(), a.credentials(), a.audit(), a.version(),
 		a.hidden("guard", func(ctx context.Context, args []string) int { return a.Guard(ctx, args) }),
 		a.hidden("demo-agent", func(ctx context.Context, _ []string) int { return a.DemoAgent(ctx) }),
+		a.hidden("mcp", func(ctx context.Context, _ []string) int { return a.MCP(ctx) }),
 	)
 	helpOf(root)
 	return root

@@ -24,7 +24,7 @@ import (
 func TestUnreachable(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, args := range [][]string{{"ls"}, {"show", "x"}, {"watch"}, {"watch", "x"}, {"logs", "x"}, {"approvals"}, {"allow", "x", "--digest", "d"}, {"deny", "x"},
-		{"steer", "x", "y"}, {"pause", "x"}, {"stop", "x"}, {"demo"}, {"providers"}, {"audit", "verify"}, {"service", "stop"}, {"service", "status"},
+		{"steer", "x", "y"}, {"pause", "x"}, {"stop", "x"}, {"demo"}, {"providers"}, {"audit", "verify"}, {"service", "status"}, {"service", "stop", "--workers"},
 		{"start", "--provider", "claude", "--scope", "x"}} {
 		w.expect(ExitUnreachable, "", "The service is not running. Run `reeve service start`.", args...)
 	}
@@ -51,6 +51,10 @@ func TestUsage(t *testing.T) {
 		{[]string{"watch", "a", "b"}, "one mission at most"},
 		{[]string{"start", "--provider", "claude"}, "needs --scope"},
 		{[]string{"start", "--provider", "claude", "--scope", "x", "--minutes", "soon"}, "is not a whole number"},
+		{[]string{"start", "--provider", "claude", "--scope", "x", "--memory-limit", "4"}, "is not an amount of memory"},
+		{[]string{"start", "--provider", "claude", "--scope", "x", "--memory-limit", "0G"}, "is not an amount of memory"},
+		{[]string{"start", "--provider", "claude", "--scope", "x", "--memory-limit", "255M"}, "is not an amount of memory"},
+		{[]string{"start", "--provider", "claude", "--scope", "x", "--memory-limit", "2T"}, "is not an amount of memory"},
 		{[]string{"start", "--provider", "claude", "--scope", "x", "--allow-unasked", "reads,none"}, "not a list of rules"},
 	} {
 		w.expect(ExitUsage, "", c.want, c.args...)
@@ -84,13 +88,14 @@ func TestLists(t *testing.T) {
 		t.Errorf("an escape reached the terminal: %q", out)
 	}
 	out, _ = w.expect(ExitOK, "Port parser to Go  ▲ needs you", "", "show", "aaaaaa")
-	for _, want := range []string{"Id            m-01aaaaaa", "Folder        ~/code/parser", "Time          12 min left, ends 15:17", "  Keep names.", "1. Keep offsets. (applied in turn 1)", "reeve allow dddddd"} {
+	for _, want := range []string{"Id            m-01aaaaaa", "Folder        ~/code/parser", "Time          12 min left, ends 15:17", "Resources     3 processes, 412 MiB of 2 GiB, 1 min 12 s of 30 min CPU",
+		"Limits        at most 2 GiB of memory, 30 min of processor time", "  Keep names.", "1. Keep offsets. (applied in turn 1)", "reeve allow dddddd"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("show lacks %q:\n%s", want, out)
 		}
 	}
 	w.expect(ExitOK, "dddddd  ▲ waits  15:04  Port parser to Go  wants to run go test", "", "approvals")
-	w.expect(ExitOK, "✕  claude    Claude Code  2.1  not signed in  It is not signed in. Run claude once.", "", "providers")
+	w.expect(ExitOK, "✕  claude    Claude Code  2.1  not signed in  default endpoint  It is not signed in. Run claude once.", "", "providers")
 	// In JSON the keys are those of the wire, one object a line.
 	for _, c := range []struct{ args, key string }{{"ls", "missions"}, {"show aaaaaa", "mission"}, {"approvals", "approvals"}, {"providers", "providers"},
 		{"service status", "service"}, {"audit verify", "entries"}, {"pause aaaaaa", "mission"}, {"version", "version"}} {
@@ -211,14 +216,14 @@ func TestStart(t *testing.T) {
 	f := startable()
 	w := newWorld(t, f)
 	w.vars["CLAUDE_CONFIG_DIR"] = "/cfg"
-	out, _ := w.expect(ExitOK, "Nothing runs before you allow it: reeve allow dddddd", "", "start", "--provider", "claude", "--scope", "Port it.", "--allow-unasked", "none", "--minutes", "75", "--budget-usd", "2.5")
+	out, _ := w.expect(ExitOK, "Nothing runs before you allow it: reeve allow dddddd", "", "start", "--provider", "claude", "--scope", "Port it.", "--allow-unasked", "none", "--minutes", "75", "--budget-usd", "2.5", "--memory-limit", "1536M", "--cpu-minutes", "30")
 	for _, want := range []string{"Start this mission?", "Instructions for the agent: 2 lines, shown with --show-prompts", "Time          1 h from your answer"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("start lacks %q:\n%s", want, out)
 		}
 	}
 	p := f.proposed()
-	if wd, _ := os.Getwd(); p.Folder != wd || p.Minutes != 75 || p.Budget.CostUSD != 2.5 || p.Unasked == nil || len(p.Unasked) != 0 || p.RequestKey == "" {
+	if wd, _ := os.Getwd(); p.Folder != wd || p.Minutes != 75 || p.Budget.CostUSD != 2.5 || p.Limits != (wire.Limits{MemoryMB: 1536, CPUMinutes: 30}) || p.Unasked == nil || len(p.Unasked) != 0 || p.RequestKey == "" {
 		t.Errorf("params %+v", p)
 	}
 	if want := map[string]string{"HOME": "/home/me", "PATH": "/bin", "CLAUDE_CONFIG_DIR": "/cfg"}; !maps.Equal(p.Env, want) {
@@ -459,12 +464,11 @@ func TestDoctor(t *testing.T) {
 		f.checks[0] = wire.Check{Name: "journal", Message: "It is damaged", Fix: "Restore the backup."}
 	})
 	w.expect(ExitFailed, "Restore the backup.", "1 thing needs to be mended", "doctor")
+	// Without a service the program looks by itself.
 	w = newWorld(t, nil)
 	w.expect(ExitFailed, "Run `reeve service start`.", "1 thing needs", "doctor")
-	if err := os.Mkdir(w.vars["REEVE_STATE"], 0o755); err != nil {
-		t.Fatal(err)
-	}
-	w.expect(ExitFailed, "can be used by others (mode 755)", "2 things need", "doctor")
+	w.state = []wire.Check{{Name: "journal", Message: w.vars["REEVE_STATE"] + " is damaged", Fix: "Put a backup in its place."}}
+	w.expect(ExitFailed, "Put a backup in its place.", "2 things need", "doctor")
 }
 
 func TestAuditVerify(t *testing.T) {

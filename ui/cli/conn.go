@@ -38,6 +38,11 @@ func (a *app) dial(ctx context.Context) (*client.Client, error) {
 func call[R any](ctx context.Context, a *app, method string, params any) (R, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
+	return patientCall[R](ctx, a, method, params)
+}
+
+// patientCall is call for as long as ctx allows.
+func patientCall[R any](ctx context.Context, a *app, method string, params any) (R, error) {
 	c, err := a.dial(ctx)
 	if err != nil {
 		var none R

@@ -8,9 +8,11 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// detach lets the program live without this console.
+// detach lets the program live without this console. It gets one without a
+// window, which is its children's as well: without any, each of them, such as
+// every git, would open a window of its own.
 func detach(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{HideWindow: true, CreationFlags: windows.DETACHED_PROCESS | windows.CREATE_NEW_PROCESS_GROUP}
+	cmd.SysProcAttr = &syscall.SysProcAttr{HideWindow: true, CreationFlags: windows.CREATE_NO_WINDOW | windows.CREATE_NEW_PROCESS_GROUP}
 }
 
 // exited reports whether the child has ended, and with which code. It does not

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"os/exec"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -78,15 +77,22 @@ func (a *app) checks(ctx context.Context) []wire.Check {
 	_, err = exec.LookPath("git")
 	add("git", err, "Git was found.", "Install git and make sure that it is on your PATH.")
 	out = append(out, a.display())
+	if c, ok := a.lingers(); ok {
+		out = append(out, c)
+	}
 
-	r, err := call[wire.CheckResult](ctx, a, wire.MethodServiceCheck, nil)
+	checking, cancel := context.WithTimeout(ctx, checkLimit)
+	defer cancel()
+	r, err := patientCall[wire.CheckResult](checking, a, wire.MethodServiceCheck, nil)
 	switch {
 	case err == nil:
 		s, err := call[wire.Service](ctx, a, wire.MethodServiceStatus, nil)
 		add("service", err, fmt.Sprintf("Version %s runs with pid %d.", s.Version, s.PID), "Run `reeve service status`.")
 		if err == nil && s.Version != a.Version {
-			add("version", fmt.Errorf("the service is version %s, this program is %s", s.Version, a.Version), "",
-				"Restart the service: reeve service stop, then reeve service start.")
+			out = append(out, a.versionCheck(s.Version))
+		}
+		if reg, wrong := a.look(ctx); err == nil && wrong == nil {
+			out = append(out, a.registrationChecks(reg, &s)...)
 		}
 		// Of two that look at the same thing, the service knows more.
 		for _, c := range r.Checks {
@@ -100,30 +106,20 @@ func (a *app) checks(ctx context.Context) []wire.Check {
 	default:
 		add("service", err, "", "Run `reeve service status`, and restart the service if it does not answer.")
 	}
-	dir, err := sock.StateDir(a.Getenv)
-	if err == nil {
-		err = privateDir(dir)
+	if reg, err := a.look(ctx); err == nil {
+		out = append(out, a.registrationChecks(reg, nil)...)
 	}
-	add("private state", err, dir+" belongs to you alone.", "Make it yours alone: chmod 700 "+dir)
-	return out
+	dir, err := sock.StateDir(a.Getenv)
+	if err != nil {
+		add("private state", err, "", "")
+		return out
+	}
+	return append(out, a.CheckState(ctx, dir)...)
 }
 
-// privateDir reports what is wrong with a directory that only its owner may
-// use. One that does not exist yet is fine: the service makes it.
-func privateDir(dir string) error {
-	st, err := os.Lstat(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case !st.IsDir():
-		return fmt.Errorf("%s is not a directory", dir)
-	case runtime.GOOS != "windows" && st.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("%s can be used by others (mode %o)", dir, st.Mode().Perm())
-	}
-	return nil
-}
+// checkLimit is how long the service may take to check everything: it reads
+// every session log, and one may have 1 GiB.
+const checkLimit = 15 * time.Minute
 
 // display tells what the desktop would find. Being without is no fault: the
 // command line does everything.
@@ -140,47 +136,6 @@ func (a *app) display() wire.Check {
 		c.Fix = "Start the desktop from your desktop session, or set DBUS_SESSION_BUS_ADDRESS."
 	}
 	return c
-}
-
-func (a *app) providers() *cobra.Command {
-	return &cobra.Command{
-		Use: "providers", Short: "List the agents that were found",
-		Long:    "List the agents that Reeve can run, as they were found with the PATH of this terminal.",
-		Example: "  reeve providers\n  reeve providers --json",
-		Args:    noArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			r, err := call[wire.ProviderListResult](c.Context(), a, wire.MethodProviderList, wire.ProviderListParams{Env: a.environment()})
-			if err != nil {
-				return err
-			}
-			if a.json {
-				return a.printJSON(r)
-			}
-			var rows [][]cell
-			for _, p := range r.Providers {
-				mark, state := cell{"✓", a.style.done}, "found"
-				switch {
-				case !p.Found:
-					mark, state = cell{"✕", a.style.quiet}, "not found"
-				case p.Name == "acp:demo": // has no account
-					state = "ready"
-				case p.SignedIn != nil && *p.SignedIn:
-					state = "signed in"
-				case p.SignedIn != nil:
-					mark, state = cell{"✕", a.style.needs}, "not signed in"
-				case p.Problem != "":
-					mark, state = cell{"✕", a.style.needs}, "can't be used"
-				}
-				what := strings.TrimSpace(oneLine(p.Problem) + " " + oneLine(p.Fix))
-				if what == "" {
-					what = model.Path(p.Path, a.Getenv("HOME"))
-				}
-				rows = append(rows, []cell{mark, plain(oneLine(p.Name)), plain(oneLine(p.Title)), plain(oneLine(p.Version)), plain(state), {what, a.style.quiet}})
-			}
-			table(a.Stdout, "", rows)
-			return nil
-		},
-	}
 }
 
 func (a *app) audit() *cobra.Command {

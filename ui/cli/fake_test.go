@@ -63,6 +63,7 @@ type fake struct {
 	server.Backend
 	hub                          *server.Hub
 	service, missions, approvals *server.Topic
+	roomTopic, effectTopic       *server.Topic
 	stop                         func()
 
 	mu        sync.Mutex
@@ -70,11 +71,20 @@ type fake struct {
 	list      []wire.Mission
 	asks      []wire.Approval
 	log       []wire.Entry
+	rooms     []wire.Room
+	said      []wire.RoomMessage
+	done      []wire.Effect
+	settled   []wire.EffectSettleParams
+	chain     wire.Keychain
+	wanted    []string
+	told      []any // about credentials
 	started   *wire.MissionStartParams
 	answers   []wire.AnswerParams
 	steered   string
 	verify    wire.AuditVerifyResult
 	checks    []wire.Check
+	live      int // missions that run
+	secrets   []wire.Credential
 	onAnswer  func()
 	onHistory func()
 }
@@ -110,6 +120,16 @@ func (f *fake) topics() {
 		defer f.mu.Unlock()
 		return raws(f.asks...), nil
 	})
+	f.roomTopic = f.hub.Topic(wire.TopicRooms, func() ([]json.RawMessage, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return raws(f.rooms...), nil
+	})
+	f.effectTopic = f.hub.Topic(wire.TopicEffects, func() ([]json.RawMessage, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return raws(f.done...), nil
+	})
 }
 
 func raws[T any](items ...T) []json.RawMessage {
@@ -126,15 +146,39 @@ func raws[T any](items ...T) []json.RawMessage {
 
 func (f *fake) Actor(sock.Peer) server.Actor                     { return server.Actor{Program: "reeve"} }
 func (f *fake) Confirm(_ sock.Peer, a server.Actor) server.Actor { return a }
+func (f *fake) Fenced() *wire.Error                              { return nil }
+
 func (f *fake) Identity() wire.NegotiateResult {
 	return wire.NegotiateResult{ProtocolVersion: 2, Generation: 3, PID: 1, StartedAt: time.Unix(1, 0), AppVersion: "1.0.0"}
 }
 func (f *fake) Status(context.Context) (wire.Service, error) {
-	return wire.Service{State: "running", Version: "1.0.0", Generation: 3, PID: 42, Socket: "/s", StateDir: "/d", StartedAt: at(13, 0)}, nil
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return wire.Service{State: "running", Version: "1.0.0", Generation: 3, PID: 42, Socket: "/s", StateDir: "/d", StartedAt: at(13, 0), Live: f.live}, nil
+}
+func (f *fake) PrepareUpdate(context.Context, server.Actor, wire.PrepareUpdateParams, <-chan struct{}) (wire.PrepareUpdateResult, error) {
+	return wire.PrepareUpdateResult{State: "prepared", GoOn: 2, Finished: 1, Interrupted: 1, Until: time.Unix(91, 0).UTC()}, nil
+}
+func (f *fake) CommitUpdate(context.Context, server.Actor, <-chan struct{}) (wire.UpdateResult, error) {
+	return wire.UpdateResult{State: "committed"}, nil
+}
+func (f *fake) CancelUpdate(context.Context, server.Actor, <-chan struct{}) (wire.UpdateResult, error) {
+	return wire.UpdateResult{State: "cancelled"}, nil
 }
 func (f *fake) Stop(context.Context, server.Actor, wire.ServiceStopParams) (wire.ServiceStopResult, error) {
 	f.stop()
 	return wire.ServiceStopResult{Stopping: true, GoingOn: 1}, nil
+}
+func (f *fake) CredentialList(context.Context) (wire.CredentialListResult, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return wire.CredentialListResult{Credentials: slices.Clone(f.secrets), Keychain: f.chain, Wanted: f.wanted}, nil
+}
+func (f *fake) CredentialRemove(_ context.Context, _ server.Actor, p wire.CredentialRemoveParams) (wire.CredentialListResult, error) {
+	f.mu.Lock()
+	f.secrets = slices.DeleteFunc(f.secrets, func(c wire.Credential) bool { return c.Name == p.Name })
+	f.mu.Unlock()
+	return f.CredentialList(context.Background())
 }
 func (f *fake) Check(context.Context) (wire.CheckResult, error) {
 	f.mu.Lock()
@@ -142,6 +186,12 @@ func (f *fake) Check(context.Context) (wire.CheckResult, error) {
 	return wire.CheckResult{Checks: slices.Clone(f.checks)}, nil
 }
 func (f *fake) AuditVerify(context.Context) (wire.AuditVerifyResult, error) { return f.verify, nil }
+func (f *fake) ProviderAdd(_ context.Context, _ server.Actor, p wire.ProviderAddParams) (wire.ProviderResult, error) {
+	return wire.ProviderResult{Provider: wire.Provider{Name: "acp:" + p.Name, Title: p.Name, Own: true, Problem: p.Name + " is not installed: there is no program " + p.Command + ".", Fix: "Install it."}}, nil
+}
+func (f *fake) ProviderRemove(_ context.Context, _ server.Actor, p wire.ProviderRemoveParams) (wire.ProviderResult, error) {
+	return wire.ProviderResult{Provider: wire.Provider{Name: "acp:" + p.Name, Title: p.Name, Own: true}}, nil
+}
 func (f *fake) ProviderList(context.Context, wire.ProviderListParams) (wire.ProviderListResult, error) {
 	no := false
 	yes := true
@@ -267,6 +317,7 @@ func ptr[T any](v T) *T { return &v }
 
 // world is where a test's commands run.
 type world struct {
+	secrets  []string // what is typed without an echo
 	t        *testing.T
 	vars     map[string]string
 	terminal bool
@@ -274,8 +325,11 @@ type world struct {
 	stdin    string
 	fake     *fake
 	sample   func(string) error
+	state    []wire.Check // what is found without a service
 	ctx      context.Context
 	onOutput func(string) // hears of all that is printed
+	manager  Manager
+	purged   []string // states that were removed
 }
 
 // listener is a buffer that tells what is written to it.
@@ -343,14 +397,21 @@ func (w *world) run(args ...string) (code int, stdout, stderr string) {
 	}
 	env := Env{Args: args, Stdin: strings.NewReader(w.stdin), Stdout: &out, Stderr: &errs, Getenv: w.getenv,
 		InTerminal: func() bool { return w.terminal }, OutTerminal: func() bool { return w.terminal },
-		Version: "1.0.0", Exe: w.exe, Now: func() time.Time { return at(15, 5) },
+		ReadSecret: w.readSecret,
+		Version:    "1.0.0", Exe: w.exe, Now: func() time.Time { return at(15, 5) },
 		Serve: func(_ context.Context, o ServeOptions) error {
 			_, err := io.WriteString(o.Log, "serving "+o.StateDir+" "+o.Socket+"\n")
 			return err
 		},
-		Guard:     func(_ context.Context, args []string) int { out.WriteString(strings.Join(args, "|")); return 9 },
-		DemoAgent: func(context.Context) int { return 0 },
-		Sample:    func(dir string) error { return w.sample(dir) },
+		Guard:      func(_ context.Context, args []string) int { out.WriteString(strings.Join(args, "|")); return 9 },
+		DemoAgent:  func(context.Context) int { return 0 },
+		Sample:     func(dir string) error { return w.sample(dir) },
+		CheckState: func(context.Context, string) []wire.Check { return w.state },
+		Manager:    w.manager,
+		PurgeState: func(dir string) ([]string, error) {
+			w.purged = append(w.purged, dir)
+			return []string{dir + "/mine"}, nil
+		},
 	}
 	code = Main(w.ctx, env)
 	return code, out.String(), errs.String()
@@ -385,6 +446,7 @@ func populated() *fake {
 		{ID: "m-01aaaaaa", Title: "Port parser to Go", Phase: "working", Provider: "claude", ActualModel: "opus", Folder: "/home/me/code/parser", Scope: "Port the parser.\nKeep names.",
 			Minutes: 60, CreatedAt: at(14, 17), StartedAt: ptr(at(14, 17)), DeadlineAt: ptr(at(15, 17)), Turn: 1, ToolCalls: 18, Session: "s-1",
 			Usage: wire.Usage{Input: ptr(int64(212_000)), CostUSD: ptr(1.84)}, Unasked: []string{"reads"},
+			Limits: wire.Limits{MemoryMB: 2048, CPUMinutes: 30}, Resources: &wire.Resources{MemoryBytes: 412 << 20, PeakBytes: 611 << 20, CPUSeconds: 72, Processes: 3},
 			Turns:    []wire.TurnInfo{{ID: "t-1", Number: 1, StartedAt: at(14, 17), Tools: 18}},
 			Steering: []wire.Steering{{ID: 1, Text: "Keep offsets.", State: "applied", Turn: 1}}},
 		{ID: "m-01bbbbbb", Title: "日付を直す", Phase: "working", Provider: "acp:opencode", Folder: "/x/infra", CreatedAt: at(14, 0), StartedAt: ptr(at(14, 0)), DeadlineAt: ptr(at(18, 0)),

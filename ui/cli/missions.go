@@ -147,12 +147,17 @@ func (a *app) printMission(m wire.Mission, waiting []wire.Approval) {
 	fact("Agent", r.Provider+" "+model.Clean(m.ProviderVersion))
 	fact("Endpoint", model.Clean(m.Endpoint))
 	fact("Folder", model.Path(m.Folder, a.Getenv("HOME")))
+	if wt := m.Worktree; wt != nil {
+		fact("Worktree", model.Path(wt.Path, a.Getenv("HOME"))+" on "+model.Clean(wt.Branch)+" ("+wt.State+")")
+	}
 	if r.End != "" && r.Bar {
 		fact("Time", r.Time+", ends "+r.End)
 	} else {
 		fact("Time", strings.TrimSuffix(r.Time+", "+r.End, ", "))
 	}
 	fact("Used", strings.Trim(strings.Join([]string{model.Count(m.Turn, "turn", "turns"), model.Count(m.ToolCalls, "tool", "tools"), r.Tokens, r.Cost}, ", "), ", "))
+	fact("Resources", strings.Join(model.Resources(m), ", "))
+	fact("Limits", model.Limits(m.Limits))
 	fact("Unasked", model.Unasked(m.Unasked))
 	if m.Denials.Count > 0 {
 		fact("Denied", model.Count(m.Denials.Count, "request", "requests")+": "+model.Clean(strings.Join(m.Denials.Tools, ", ")))

@@ -60,7 +60,11 @@ func (p *printer) resolved(d wire.PermissionResolved) {
 	}
 	text := oneLine(d.Outcome)
 	if rule {
-		text = "allowed unasked (" + oneLine(strings.TrimPrefix(d.By, "rule ")) + ")"
+		name := strings.TrimPrefix(d.By, "rule ")
+		text = "allowed unasked (" + oneLine(name) + ")"
+		if strings.HasPrefix(name, "r-") {
+			text = oneLine(d.Outcome) + " by your rule " + short(oneLine(name))
+		}
 	} else if d.By != "" {
 		text += " by " + oneLine(d.By)
 	}

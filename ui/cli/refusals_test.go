@@ -45,9 +45,10 @@ func TestUnknownCommands(t *testing.T) {
 		{"service nonsense", "`reeve service` has no command \"nonsense\". Run `reeve service --help`"},
 		{"service stat", "Did you mean start, stop or status?"},
 		{"audit verfy", "`reeve audit` has no command \"verfy\". Did you mean verify?"},
-		{"providers x", "`reeve providers` takes no arguments. Run `reeve providers --help`.\n"},
+		{"providers x", "`reeve providers` has no command \"x\". Run `reeve providers --help` to see the commands.\n"},
+		{"ls x", "`reeve ls` takes no arguments. Run `reeve ls --help`.\n"},
 		{"service status x", "`reeve service status` takes no arguments."},
-		{"help providers x", "`reeve providers` takes no arguments."},
+		{"help ls x", "`reeve ls` takes no arguments."},
 		{"bogus \x1b[2J", "bogus"},
 		{"\x1b[2J", `\x1b[2J`},
 	} {

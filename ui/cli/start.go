@@ -40,10 +40,13 @@ type proposal struct {
 func (p *proposal) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.IntVar(&p.params.Minutes, "minutes", mission.DefaultMinutes, "minutes until it is stopped, 15 to 240 in steps of 15")
-	f.StringVar(&p.unasked, "allow-unasked", "reads", "what runs without asking: reads, edits, plan (comma-separated), or none")
+	f.StringVar(&p.unasked, "allow-unasked", "reads,room", "what runs without asking: reads, edits, plan, room (comma-separated), or none")
 	f.IntVar(&p.params.Budget.Turns, "budget-turns", 0, "stop after this many turns (0: no limit)")
 	f.Int64Var(&p.params.Budget.Tokens, "budget-tokens", 0, "stop after this many tokens (0: no limit)")
 	f.Float64Var(&p.params.Budget.CostUSD, "budget-usd", 0, "stop after this much, in US dollars (0: no limit)")
+	f.Var((*memorySize)(&p.params.Limits.MemoryMB), "memory-limit", "end a turn whose processes use more memory, like 512M or 4G (default: three quarters of the machine's)")
+	f.Int64Var(&p.params.Limits.CPUMinutes, "cpu-minutes", 0, "stop after this much processor time of all its processes (0: no limit)")
+	f.BoolVar(&p.params.WaitForReset, "wait-for-limits", false, "wait for the end of a rate limit, inside the mission's time (default: it blocks)")
 	f.BoolVar(&p.propose, "propose", false, "only propose: do not ask here")
 	f.BoolVar(&p.wait, "wait", false, "follow the mission until it ends")
 	f.BoolVar(&p.prompts, "show-prompts", false, "show what the agent will be told, whole")
@@ -100,6 +103,7 @@ the question is asked here; elsewhere it waits in the approvals.`,
 	f := c.Flags()
 	f.StringVar(&p.params.Provider, "provider", "", "the agent: claude, codex or acp:NAME; 'reeve providers' lists them")
 	f.StringVar(&p.params.Folder, "folder", ".", "root of a git checkout")
+	f.BoolVar(&p.params.Worktree, "worktree", false, "make a worktree beside the folder, on a branch of its own, and work there")
 	f.StringVar(&p.params.Scope, "scope", "", "what should be done, at most 4,000 characters; - reads it from standard input")
 	f.StringVar(&p.params.Model, "model", "", "the agent's model (default: its own)")
 	f.StringVar(&p.params.Endpoint, "endpoint", "", "the API base URL, where it is not the agent's own")
@@ -227,7 +231,7 @@ func (a *app) settle(ctx context.Context, p *proposal, r wire.MissionStartResult
 	v := model.NewApproval(r.Approval, a.Getenv("HOME"), a.Now())
 	if !p.propose && a.interactive() {
 		a.printApproval(a.human(), v, p.prompts)
-		answered, err := a.ask(ctx, r.Approval, v)
+		answered, err := a.ask(ctx, r.Approval, v, approval.ForOnce, "")
 		if err != nil {
 			return err
 		}
@@ -276,7 +280,7 @@ func unasked(list string) ([]string, error) {
 	}
 	for rule := range strings.SplitSeq(list, ",") {
 		if rule = strings.TrimSpace(rule); rule == "" || rule == "none" {
-			return nil, usage("Use reads, edits, plan, or none alone.", "--allow-unasked %q is not a list of rules.", list)
+			return nil, usage("Use reads, edits, plan, room, or none alone.", "--allow-unasked %q is not a list of rules.", list)
 		}
 		out = append(out, rule)
 	}

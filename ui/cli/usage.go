@@ -59,7 +59,8 @@ func flagError(c *cobra.Command, err error) error {
 		return err
 	}
 	f := bad.GetFlag()
-	should := map[string]string{"int": "is not a whole number", "int64": "is not a whole number", "float64": "is not a number", "bool": "is neither true nor false"}[f.Value.Type()]
+	should := map[string]string{"int": "is not a whole number", "int64": "is not a whole number", "float64": "is not a number", "bool": "is neither true nor false",
+		"size": "is not an amount of memory from 256M to 1T with its unit"}[f.Value.Type()]
 	if should == "" {
 		return err
 	}

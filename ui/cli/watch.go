@@ -88,7 +88,7 @@ func (a *app) follow(ctx context.Context, id string) (*wire.Mission, error) {
 	f := &follower{a: a, id: id, state: model.NewState(0), told: map[string]string{}, printer: &printer{app: a},
 		ended: make(chan struct{}), sessions: make(chan string, 1)}
 	dial := func(ctx context.Context) (*client.Client, error) { return client.Dial(ctx, path, a.options()) }
-	watching := client.Follow(ctx, dial, []string{wire.TopicService, wire.TopicMissions, wire.TopicApprovals}, f)
+	watching := client.Follow(ctx, dial, []string{wire.TopicService, wire.TopicMissions, wire.TopicApprovals, wire.TopicEffects}, f)
 	for running := true; running; {
 		select {
 		case <-ctx.Done():
@@ -186,7 +186,7 @@ func (f *follower) Snapshot(topic string, items []json.RawMessage, purpose strin
 
 // jsonSnapshot writes a snapshot as the events that would have led to it.
 func (f *follower) jsonSnapshot(topic string, items []json.RawMessage) {
-	names := map[string]string{wire.TopicService: wire.EvService, wire.TopicMissions: wire.EvMission, wire.TopicApprovals: wire.EvApproval}
+	names := map[string]string{wire.TopicService: wire.EvService, wire.TopicMissions: wire.EvMission, wire.TopicApprovals: wire.EvApproval, wire.TopicEffects: wire.EvEffect}
 	name, session := names[topic], ""
 	if name == "" {
 		name, session = wire.EvSession, f.session
@@ -322,6 +322,11 @@ func (f *follower) changes(list []model.Change) {
 			// In the transcript of one mission it stands where it belongs.
 			if f.id == "" || f.session == "" && c.Approval.Mission == f.id {
 				f.printer.line("  " + model.Settled(c.Approval, now))
+			}
+		case model.Doubted:
+			if f.id == "" || c.Effect.Mission == f.id {
+				r := model.EffectRowOf(c.Effect, now)
+				f.printer.line(f.a.style.needs("▲ it is not known what became of "+clip(r.Tool, 60)) + "  reeve effects settle " + short(c.Effect.ID))
 			}
 		case model.Refused:
 			if f.id == "" || c.Refusal.Mission == f.id {

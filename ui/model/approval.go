@@ -77,7 +77,8 @@ type Approval struct {
 	Facts    []Fact
 	Runs     approval.Structure
 	Question *approval.Question
-	Start    bool // a mission's start or recovery; the answer decides on all of it
+	Offers   []Offer // rules that the answer may make; exactly the request first
+	Start    bool    // a mission's start or recovery; the answer decides on all of it
 	Digest   string
 	// Unverified is set when the digest does not belong to what is shown;
 	// then nothing can be allowed.
@@ -87,7 +88,7 @@ type Approval struct {
 // NewApproval prepares an approval for a person. home shortens paths. A subject
 // that travelled as a blob must have been read into a.Subject before.
 func NewApproval(a wire.Approval, home string, now time.Time) Approval {
-	v := Approval{ID: a.ID, Mission: a.Mission, State: a.State, Digest: a.Digest, Answered: Settled(a, now)}
+	v := Approval{ID: a.ID, Mission: a.Mission, State: a.State, Digest: a.Digest, Answered: Settled(a, now), Offers: offered(a)}
 	v.About = fmt.Sprintf("Mission “%s”", oneLine(a.Title))
 	if a.TurnNo > 0 {
 		v.About += fmt.Sprintf(", turn %d", a.TurnNo)
@@ -274,12 +275,21 @@ func (v *Approval) start(m approval.MissionSubject, kind approval.Kind, deadline
 		v.fact("Endpoint", Detail{Code: exact(m.Endpoint), Tail: "not the agent's own default"})
 	}
 	v.fact("Folder", Detail{Code: Path(m.Folder, home)})
+	if m.WorktreePath != "" {
+		v.Sentence.Code = Path(m.WorktreePath, home)
+		v.fact("Worktree", Detail{Text: "made beside it:", Code: Path(m.WorktreePath, home)})
+		v.fact("Branch", Detail{Code: exact(m.WorktreeBranch), Tail: "from " + exact(m.WorktreeBase[:min(7, len(m.WorktreeBase))])})
+	}
 	if recovery && deadline != nil {
 		v.fact("Time", Detail{Text: "until " + Clock(*deadline, now) + ", as before; recovering does not extend it"})
 	} else {
 		v.fact("Time", Detail{Text: Duration(time.Duration(m.Minutes)*time.Minute) + " from your answer; pausing does not extend it"})
 	}
 	v.fact("Budget", Detail{Text: budget(m.Budget)})
+	v.fact("Limits", Detail{Text: Limits(wire.Limits(m.Limits))})
+	if m.WaitForReset {
+		v.fact("Rate limits", Detail{Text: "it waits by itself until one is lifted; its time runs on"})
+	}
 	v.fact("Unasked", Detail{Text: Unasked(m.Unasked)})
 	if len(m.EnvNames) > 0 {
 		v.fact("Variables", Detail{Code: oneLine(strings.Join(m.EnvNames, " "))})
@@ -305,6 +315,7 @@ var unaskedWords = map[string]string{
 	string(mission.UnaskedReads): "reading and searching inside the folder",
 	string(mission.UnaskedEdits): "editing files inside the folder",
 	string(mission.UnaskedPlan):  "keeping its own task list",
+	string(mission.UnaskedRoom):  "using the mission's room",
 }
 
 // Unasked says in words what a mission may do without asking.
@@ -338,6 +349,18 @@ func budget(b approval.Budget) string {
 		return "no limit but the time"
 	}
 	return "at most " + strings.Join(parts, ", ")
+}
+
+// Limits says in words what a mission's processes may use of the machine.
+func Limits(l wire.Limits) string {
+	memory, cpu := "any amount of memory", "any amount of processor time"
+	if l.MemoryMB > 0 {
+		memory = "at most " + mission.Memory(l.MemoryMB<<20) + " of memory"
+	}
+	if l.CPUMinutes > 0 {
+		cpu = Duration(time.Duration(l.CPUMinutes)*time.Minute) + " of processor time"
+	}
+	return memory + ", " + cpu
 }
 
 // add appends a part and returns how many lines it has.

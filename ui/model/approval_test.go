@@ -96,6 +96,18 @@ func TestChangeApproval(t *testing.T) {
 	}
 }
 
+func TestInFolder(t *testing.T) {
+	for _, x := range [][3]string{
+		{"/home/me/p/a/b.go", "/home/me/p", "a/b.go"}, {"/home/me/p/b.go", "/home/me/p/", "b.go"}, {"/home/me/py", "/home/me/p", "/home/me/py"},
+		{"/home/me/p", "/home/me/p", "/home/me/p"}, {"/b.go", "", "/b.go"}, {`/home/me/p\b.go`, "/home/me/p", `/home/me/p\b.go`},
+		{`C:\Users\me\p\a\b.go`, `C:\Users\me\p`, `a\b.go`}, {`C:\Users\me\py`, `C:\Users\me\p`, `C:\Users\me\py`},
+	} {
+		if got := inFolder(x[0], x[1]); got != x[2] {
+			t.Errorf("%s in %s is %s, want %s", x[0], x[1], got, x[2])
+		}
+	}
+}
+
 func TestStartApproval(t *testing.T) {
 	a := wire.Approval{ID: "q-1", Kind: "mission_start", Mission: "m-1", Title: "Port", Provider: "claude", Folder: "/home/me/p", CreatedAt: at(15, 5), State: "pending"}
 	a = signed(t, a, approval.Subject{Mission: &approval.MissionSubject{Provider: "claude", ProviderPath: "/home/me/bin/claude", ProviderVersion: "2.1.0", Folder: "/home/me/p",
@@ -166,6 +178,7 @@ func TestForm(t *testing.T) {
 		t.Errorf("all fine: %q", f.Status())
 	}
 	f.Allow(mission.UnaskedReads, false)
+	f.Allow(mission.UnaskedRoom, false)
 	if f.CanContinue() || f.Params().Unasked == nil || len(f.Params().Unasked) != 0 {
 		t.Errorf("unticked: %v", f.Params().Unasked)
 	}

@@ -20,7 +20,7 @@ type Form struct {
 	touched map[string]bool
 }
 
-// NewForm returns a form with the defaults: an hour, reads unasked.
+// NewForm returns a form with the defaults: an hour, reads and the room unasked.
 func NewForm() *Form {
 	return &Form{Terms: mission.Terms{Minutes: mission.DefaultMinutes, Unasked: mission.DefaultUnasked()}, touched: map[string]bool{}}
 }
@@ -49,7 +49,8 @@ func (f *Form) Ends(now time.Time) (length, end string) {
 func (f *Form) Params() wire.MissionStartParams {
 	t := f.Terms.Normalize()
 	p := wire.MissionStartParams{Provider: t.Provider, Model: strings.TrimSpace(t.Model), Endpoint: strings.TrimSpace(t.Endpoint),
-		Folder: t.Folder, Scope: t.Scope, Minutes: t.Minutes, Budget: wire.Budget(t.Budget), Unasked: []string{}, Env: f.Env}
+		Folder: t.Folder, Scope: t.Scope, Minutes: t.Minutes, Budget: wire.Budget(t.Budget), Limits: wire.Limits(t.Limits), Worktree: t.Worktree, WaitForReset: t.WaitForReset,
+		Unasked: []string{}, Env: f.Env}
 	for _, u := range t.Unasked {
 		p.Unasked = append(p.Unasked, string(u))
 	}
@@ -66,7 +67,8 @@ func (f *Form) Checked(params wire.MissionStartParams, r wire.MissionCheckResult
 
 func same(a, b wire.MissionStartParams) bool {
 	return a.Provider == b.Provider && a.Model == b.Model && a.Endpoint == b.Endpoint && a.Folder == b.Folder &&
-		a.Scope == b.Scope && a.Minutes == b.Minutes && a.Budget == b.Budget && slices.Equal(a.Unasked, b.Unasked)
+		a.Scope == b.Scope && a.Minutes == b.Minutes && a.Budget == b.Budget && a.Limits == b.Limits && a.Worktree == b.Worktree &&
+		a.WaitForReset == b.WaitForReset && slices.Equal(a.Unasked, b.Unasked)
 }
 
 // NeedsCheck reports whether the service has not judged the form as it is.
@@ -124,7 +126,7 @@ func (f *Form) Checks() []wire.FieldCheck {
 
 var fieldNames = map[string]string{
 	"provider": "Agent", "model": "Model", "endpoint": "Endpoint", "folder": "Checkout", "scope": "What should be done",
-	"minutes": "For how long", "budget": "Budget", "unasked": "Allowed without asking",
+	"minutes": "For how long", "budget": "Budget", "limits": "Limits", "worktree": "Worktree", "unasked": "Allowed without asking",
 }
 
 // changed reports whether a field differs from what the service judged.
@@ -140,14 +142,16 @@ func (f *Form) changed(field string) bool {
 		return was.Provider != is.Provider || was.Model != is.Model
 	case "endpoint":
 		return was.Provider != is.Provider || was.Endpoint != is.Endpoint
-	case "folder":
-		return was.Folder != is.Folder
+	case "folder", "worktree":
+		return was.Folder != is.Folder || was.Worktree != is.Worktree
 	case "scope":
 		return was.Scope != is.Scope
 	case "minutes":
 		return was.Minutes != is.Minutes
 	case "budget":
 		return was.Budget != is.Budget
+	case "limits":
+		return was.Limits != is.Limits
 	}
 	return !same(was, is)
 }
@@ -159,6 +163,37 @@ func (f *Form) CanContinue() bool {
 		return false
 	}
 	return !slices.ContainsFunc(f.checks, func(c wire.FieldCheck) bool { return !c.OK })
+}
+
+// WorktreeNote says where the worktree would be, as far as the service said so
+// for the form as it is; otherwise what a worktree is for.
+func (f *Form) WorktreeNote() string {
+	if f.Terms.Worktree {
+		for _, c := range f.Checks() {
+			if c.Field == "worktree" && c.OK {
+				return strings.TrimSuffix(oneLine(c.Message), ".")
+			}
+		}
+	}
+	return "your own files stay as they are"
+}
+
+// otherMission is the service's name of the check that another mission works in
+// the checkout.
+const otherMission = "nobody else works here"
+
+// NeedsWorktree tells whether a worktree would settle what is wrong with a
+// check.
+func (f *Form) NeedsWorktree(c wire.FieldCheck) bool {
+	return !c.OK && !f.Terms.Worktree && c.Field == "folder" && c.Name == otherMission
+}
+
+// CheckTitle names a check that failed.
+func CheckTitle(c wire.FieldCheck) string {
+	if c.Name == otherMission {
+		return "Somebody else works here"
+	}
+	return capitalWord(oneLine(c.Name))
 }
 
 // Status says beside the button why one cannot go on yet, "" when one can.

@@ -57,6 +57,7 @@ const (
 	Review   Action = "review" // open the approval that waits
 	Resume   Action = "resume"
 	Recover  Action = "recover" // ask to continue what lost its worker
+	Settle   Action = "settle"  // say what became of an uncertain effect
 )
 
 // Names of the groups, in their order.
@@ -103,6 +104,8 @@ type Row struct {
 	Action   Action
 	Approval string // what Review opens
 	Unread   bool   // changed since a person looked
+	Messages int    // in its room, that no person saw
+	Doubts   int    // effects of which nobody knows whether they happened
 }
 
 // Summary is the line above the list.
@@ -125,12 +128,12 @@ func (s *State) Missions(now time.Time, filter Filter, query string) []Group {
 		row := s.row(m, pending[m.ID], now)
 		i := 1
 		switch {
+		case row.Shape == ShapeNeeds:
+			i = 0
 		case ended && m.EndedAt != nil && sameDay(*m.EndedAt, now):
 			i = 2
 		case ended:
 			i = 3
-		case row.Shape == ShapeNeeds:
-			i = 0
 		}
 		groups[i].Rows = append(groups[i].Rows, row)
 	}
@@ -239,6 +242,10 @@ func (s *State) row(m wire.Mission, pending []wire.Approval, now time.Time) Row 
 	case m.Phase == string(mission.Paused) || m.Phase == string(mission.Blocked):
 		r.Action = Resume
 	}
+	r.Messages, r.Doubts = s.Unread(m.ID), s.doubts[m.ID]
+	if r.Doubts > 0 && r.Shape != ShapeNeeds {
+		r.Shape, r.Word, r.Action, r.Detail = ShapeNeeds, "needs you", Settle, doubt(s.Doubts(m.ID))
+	}
 	return r
 }
 
@@ -279,6 +286,9 @@ func standing(m wire.Mission, pending int) (Shape, string) {
 	case mission.Blocked:
 		if recoverable(m) {
 			return ShapeNeeds, "can be recovered"
+		}
+		if m.Recovery == string(mission.RecoveryExpired) {
+			return ShapeNeeds, "expired"
 		}
 		return ShapeNeeds, "blocked"
 	case mission.Stopping:
@@ -352,6 +362,9 @@ func detail(m wire.Mission, pending []wire.Approval, now time.Time) Detail {
 		}
 		return d
 	case mission.Waiting:
+		if m.LimitedUntil != nil && m.LimitedUntil.After(now) {
+			return Detail{Text: "the provider limits requests, tries again at " + Clock(*m.LimitedUntil, now)}
+		}
 		if m.NextTurnAt != nil && m.NextTurnAt.After(now) {
 			return Detail{Text: "for news, looks again at " + Clock(*m.NextTurnAt, now)}
 		}
@@ -513,8 +526,9 @@ func files(paths []string, folder string) string {
 
 // inFolder writes a path relative to the checkout when it lies in it.
 func inFolder(path, folder string) string {
-	if rest, ok := strings.CutPrefix(path, strings.TrimRight(folder, `/\`)+"/"); ok && folder != "" {
-		path = rest
+	rest, ok := strings.CutPrefix(path, strings.TrimRight(folder, `/\`))
+	if ok && folder != "" && len(rest) > 1 && (rest[0] == '/' || rest[0] == '\\' && strings.Contains(folder, `:\`)) {
+		path = rest[1:]
 	}
 	return exact(path)
 }

@@ -153,6 +153,11 @@ func TestGroupsAndTray(t *testing.T) {
 	if tr := s.Tray(now); tr.State != TrayIdle || tr.Tooltip != "Reeve: No mission is running" {
 		t.Errorf("idle tray: %+v", tr)
 	}
+	s.service.State = "updating"
+	if tr := s.Tray(now); tr.State != TrayUpdating || !strings.Contains(tr.Tooltip, "nothing new begins") {
+		t.Errorf("tray of a service that is updated: %+v", tr)
+	}
+	s.service.State = "running"
 	missions := []json.RawMessage{
 		raw(t, wire.Mission{ID: "m-1", Title: "Needs", Phase: "working", CreatedAt: at(14, 0), Folder: "/x/alpha"}),
 		raw(t, wire.Mission{ID: "m-2", Title: "Works", Phase: "working", CreatedAt: at(14, 1), Folder: "/x/beta", Usage: wire.Usage{CostUSD: ptr(0.5)}}),

@@ -84,6 +84,7 @@ func group(list []Change) Note {
 		{Refused, "worker was refused what only you may do", "times workers were refused what only you may do"},
 		{Answered, "approval was answered by another program", "approvals were answered by another program"},
 		{Asked, "approval waits for you", "approvals wait for you"},
+		{Doubted, "effect is uncertain", "effects are uncertain"},
 		{Halted, "mission is blocked", "missions are blocked"},
 		{Finished, "mission has ended", "missions have ended"},
 	} {
@@ -106,7 +107,7 @@ func group(list []Change) Note {
 		body += line
 	}
 	note.Body = body
-	note.Urgent = note.Kind == Asked || note.Kind == Refused || note.Kind == Answered
+	note.Urgent = note.Kind == Asked || note.Kind == Doubted || note.Kind == Refused || note.Kind == Answered
 	return note
 }
 
@@ -133,6 +134,13 @@ func noteOf(c Change) Note {
 	case Halted:
 		n.Title, n.Do, n.ID, n.Urgent = oneLine(c.Mission.Title)+" is blocked", DoOpenMission, c.Mission.ID, true
 		n.Body = detail(c.Mission, nil, time.Time{}).String()
+		if recoverable(c.Mission) {
+			n.Title, n.Do = oneLine(c.Mission.Title)+" can be recovered", DoRecover
+		}
+	case Doubted:
+		e := c.Effect
+		n.Title, n.Do, n.ID, n.Urgent = "It is not known what became of "+cut(exact(e.Tool), 60), DoSettle, e.Mission, true
+		n.Body = cut(oneLine(e.Known), 200)
 	case Refused:
 		n.Title, n.Do, n.ID, n.Urgent = "A worker was refused", DoOpenMission, c.Refusal.Mission, true
 		n.Body = RefusalText(c.Refusal)

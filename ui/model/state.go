@@ -40,6 +40,11 @@ type State struct {
 	refusals  []wire.Refusal
 	seen      map[string]uint64 // the revision of a mission that a person saw
 	known     map[string]bool   // topics that had a snapshot
+	rooms     map[string]wire.Room
+	unread    map[string]int    // messages of others in a room that no person saw
+	looked    map[string]string // the last message of a room that a person saw
+	effects   map[string]wire.Effect
+	doubts    map[string]int // uncertain effects of a mission
 }
 
 // maxRefusals is how many refusals are kept for showing; the audit has all.
@@ -48,7 +53,8 @@ const maxRefusals = 100
 // NewState returns the state of a program that is connecting.
 func NewState(pid int) *State {
 	return &State{PID: pid, link: Connecting, missions: map[string]wire.Mission{}, approvals: map[string]wire.Approval{},
-		seen: map[string]uint64{}, known: map[string]bool{}}
+		seen: map[string]uint64{}, known: map[string]bool{}, rooms: map[string]wire.Room{}, unread: map[string]int{}, looked: map[string]string{},
+		effects: map[string]wire.Effect{}, doubts: map[string]int{}}
 }
 
 // SetLink says how the connection stands; text is a sentence for a person about
@@ -56,8 +62,11 @@ func NewState(pid int) *State {
 func (s *State) SetLink(l Link, text string) { s.link, s.linkText = l, text }
 
 // Link returns how the connection stands, and a sentence that says what to do
-// when it isn't running.
+// when it isn't running, or that the service is about to be replaced.
 func (s *State) Link() (Link, string) {
+	if s.linkText == "" && s.link == Running && s.service.State == "updating" {
+		return s.link, "Reeve is being updated: turns go on, and nothing new begins until it is done."
+	}
 	if s.linkText != "" || s.link == Running {
 		return s.link, s.linkText
 	}
@@ -126,6 +135,7 @@ const (
 	Finished ChangeKind = "finished" // a mission ended
 	Halted   ChangeKind = "blocked"  // a mission needs a person to go on
 	Refused  ChangeKind = "refused"  // a worker tried what only a person may do
+	Doubted  ChangeKind = "doubted"  // nobody knows whether an effect happened
 )
 
 // Change is one thing that happened. The field that belongs to the kind is set.
@@ -134,6 +144,7 @@ type Change struct {
 	Mission  wire.Mission
 	Approval wire.Approval
 	Refusal  wire.Refusal
+	Effect   wire.Effect
 }
 
 // Snapshot takes the whole of a topic: what it does not name is gone. The
@@ -185,6 +196,15 @@ func (s *State) Snapshot(topic string, items []json.RawMessage) ([]Change, error
 				delete(s.approvals, id)
 			}
 		}
+	case wire.TopicRooms:
+		if err := s.putRooms(items, first); err != nil {
+			return nil, err
+		}
+	case wire.TopicEffects:
+		var err error
+		if changes, err = s.putEffects(items); err != nil {
+			return nil, err
+		}
 	}
 	s.known[topic] = true
 	return changes, nil
@@ -208,6 +228,16 @@ func (s *State) Delta(ev wire.Event) ([]Change, error) {
 			return nil, fmt.Errorf("read an approval event: %w", err)
 		}
 		return s.putApproval(a), nil
+	case wire.EvRoom:
+		return nil, s.putMessage(ev.Data)
+	case wire.EvRoomChanged:
+		return nil, s.putRoom(ev.Data)
+	case wire.EvEffect:
+		var e wire.Effect
+		if err := json.Unmarshal(ev.Data, &e); err != nil {
+			return nil, fmt.Errorf("read an effect: %w", err)
+		}
+		return s.putEffect(e), nil
 	case wire.EvRefusal:
 		var r wire.Refusal
 		if err := json.Unmarshal(ev.Data, &r); err != nil {

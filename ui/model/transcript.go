@@ -59,7 +59,7 @@ type ToolRow struct {
 	Name    string // "Bash", "Edit"
 	Kind    string // the wire's kind of tool
 	Object  string // the command, path or title, on one line
-	Status  string // running, ok, failed, denied or cancelled
+	Status  string // running, ok, failed, denied, cancelled, or unknown: its worker was lost
 	Problem string // of a failed call: "exit 1: lexer.go:44:9: undefined: eof"
 	Plus    int    // lines added and removed by an edit
 	Minus   int
@@ -91,8 +91,10 @@ type turn struct {
 // Transcript turns a session's entries into rows, one entry at a time. Adding
 // an entry costs the same however long the transcript is.
 type Transcript struct {
-	log     string
-	last    uint64
+	first   string            // the log of the first attempt
+	log     string            // that of the last one
+	seqs    map[string]uint64 // the newest entry of each log
+	at      time.Time         // of the newest entry
 	items   []Item
 	turns   []turn
 	calls   map[string]int // tool call → its item
@@ -110,19 +112,19 @@ const maxParagraph = 8 << 10
 
 // NewTranscript returns the empty transcript of a mission that works in folder.
 func NewTranscript(folder string) *Transcript {
-	return &Transcript{folder: folder, calls: map[string]int{}, asks: map[string]int{}}
+	return &Transcript{folder: folder, seqs: map[string]uint64{}, calls: map[string]int{}, asks: map[string]int{}}
 }
 
 // Load replaces everything by entries, as a snapshot brings them, and folds the
 // turns before the last into one row. Turns and tools that a person opened
-// close again only if the log is another one.
+// close again only if the session is another one.
 func (t *Transcript) Load(entries []wire.Entry) {
 	was := *t
 	*t = *NewTranscript(t.folder)
 	for _, e := range entries {
 		t.Add(e)
 	}
-	if was.log == t.log && len(was.items) > 0 {
+	if was.first == t.first && len(was.items) > 0 {
 		t.folded, t.opened = min(was.folded, max(len(t.turns)-1, 0)), was.opened
 		for i := range min(len(was.items), len(t.items)) {
 			if was.items[i].Kind == t.items[i].Kind {
@@ -143,24 +145,50 @@ func (t *Transcript) fold() {
 	}
 }
 
-// Last is the sequence of the newest entry, 0 when there is none, and the log
-// that it belongs to.
-func (t *Transcript) Last() (log string, seq uint64) { return t.log, t.last }
-
-// Add takes the next entry. Entries that it has already are ignored; an entry
-// of another log begins anew. It returns false when nothing changed.
+// Add takes the next entry. Entries that it has already are ignored. Each
+// attempt of a mission has a log of its own, which goes on below the one before.
+// It returns false when nothing changed.
 func (t *Transcript) Add(e wire.Entry) bool {
-	if e.Log != "" && t.log != "" && e.Log != t.log {
-		*t = *NewTranscript(t.folder)
-	}
-	if e.Log != "" {
+	if e.Log != "" && e.Log != t.log {
+		if _, earlier := t.seqs[e.Log]; earlier {
+			return false
+		}
+		if t.log == "" {
+			t.first = e.Log
+		} else {
+			t.cutOff()
+		}
 		t.log = e.Log
 	}
-	if e.Seq != 0 && e.Seq <= t.last {
+	if e.Seq != 0 && e.Seq <= t.seqs[t.log] {
 		return false
 	}
-	t.last = max(t.last, e.Seq)
+	t.seqs[t.log], t.at = max(t.seqs[t.log], e.Seq), e.At
 	return t.add(e)
+}
+
+// cutOff closes what an attempt left open: nobody will tell any more how it
+// came out.
+func (t *Transcript) cutOff() {
+	for i, it := range t.items {
+		switch {
+		case it.Tool != nil && it.Tool.Status == "running":
+			row := *it.Tool
+			row.Status = "unknown"
+			t.items[i].Tool = &row
+		case it.Permission != nil && it.Permission.State == "pending":
+			p := *it.Permission
+			p.State = "withdrawn"
+			t.items[i].Permission = &p
+		}
+		t.items[i].words = nil
+	}
+	if n := len(t.turns); n > 0 && t.turns[n-1].title.To == nil {
+		at := t.at
+		t.turns[n-1].title.To, t.turns[n-1].title.Outcome = &at, "interrupted"
+	}
+	clear(t.calls)
+	clear(t.asks)
 }
 
 func (t *Transcript) add(e wire.Entry) bool {
@@ -413,6 +441,18 @@ func (t *Transcript) endTool(at time.Time, d wire.ToolFinished) {
 		}
 	}
 	t.items[i].Tool = &row
+}
+
+// Result is an answer of the agent, cleaned, without the line that tells Reeve
+// how to go on.
+func Result(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(Clean(text)) {
+		if !strings.HasPrefix(strings.TrimSpace(line), "WORK_NEXT:") {
+			b.WriteString(line)
+		}
+	}
+	return strings.TrimSpace(b.String())
 }
 
 // Entries is how many items there are, folded ones included.

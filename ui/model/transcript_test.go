@@ -109,9 +109,15 @@ func TestTranscript(t *testing.T) {
 	if got := dump(tr); !strings.Contains(got, "== Turn 1, ") {
 		t.Errorf("reload closed what was open:\n%s", got)
 	}
+	// What comes of another attempt goes on below, and nothing is taken twice.
+	tr.Add(wire.Entry{Log: "a-1", Seq: 2000, Kind: wire.KindToolStarted, Data: raw(t, wire.ToolStarted{Turn: "t-9", Call: "c-9", Tool: "Bash", Command: "sleep 9"})})
+	was := tr.Len()
 	tr.Add(wire.Entry{Log: "a-2", Seq: 1, Kind: wire.KindNotice, Data: raw(t, wire.Notice{Text: "new", Level: "info"})})
-	if got := dump(tr); got != "9 \"new\" info\n" {
-		t.Errorf("another log: %s", got)
+	if tr.Len() != was+1 || tr.Row(was).Text != "new" || tr.Row(was-1).Tool.Status != "unknown" {
+		t.Errorf("another attempt: %s", dump(tr))
+	}
+	if tr.Add(wire.Entry{Log: "a-1", Seq: 3000, Kind: wire.KindNotice, Data: raw(t, wire.Notice{Text: "late", Level: "info"})}) {
+		t.Error("an attempt that is over goes on")
 	}
 	for _, kind := range []string{wire.KindTurnStarted, wire.KindText, wire.KindToolFinished, wire.KindPermissionAsked, wire.KindUsage, "unheard.of"} {
 		if tr.Add(wire.Entry{Log: "a-2", Seq: 50, Kind: kind, Data: []byte(`[1]`)}) {

@@ -2,10 +2,12 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/reevehq/reeve/app/mission"
+	"github.com/reevehq/reeve/ipc/wire"
 )
 
 // TrayState is what the tray's icon says.
@@ -32,13 +34,16 @@ const (
 	DoOpenMission  Do = "open-mission"
 	DoPause        Do = "pause"
 	DoResume       Do = "resume"
+	DoRecover      Do = "recover"
 	DoStop         Do = "stop"
+	DoSettle       Do = "settle"
 	DoPauseAll     Do = "pause-all"
 	DoNewMission   Do = "new-mission"
 	DoOpen         Do = "open"
 	DoStartService Do = "start-service"
 	DoStopService  Do = "stop-service"
 	DoRestart      Do = "restart-service"
+	DoInstall      Do = "install-service"
 	DoQuit         Do = "quit"
 )
 
@@ -58,7 +63,7 @@ func (m MenuItem) Separator() bool { return m.Label == "" && m.Do == DoNothing }
 // Tray is the icon, its words and its menu.
 type Tray struct {
 	State   TrayState
-	Count   int // missions working, or approvals and blocked missions that wait
+	Count   int // missions working, or what waits: approvals and uncertain effects, or blocked missions
 	Tooltip string
 	Menu    []MenuItem
 }
@@ -69,7 +74,7 @@ const menuWidth = 60
 // Tray says what the tray shows.
 func (s *State) Tray(now time.Time) Tray {
 	t := Tray{}
-	waiting := s.Pending("")
+	waiting, doubts := s.Pending(""), s.Doubts("")
 	var live, working, blocked int
 	var missions []MenuItem
 	for _, m := range s.sorted() {
@@ -89,13 +94,20 @@ func (s *State) Tray(now time.Time) Tray {
 	}
 	link, text := s.Link()
 	switch {
-	case link == Updating:
+	case link == Updating, link == Running && text != "":
 		t.State, t.Tooltip = TrayUpdating, text
 	case link != Running:
 		t.State, t.Tooltip = TrayNoService, text
-	case len(waiting) > 0:
-		t.State, t.Count = TrayNeedsYou, len(waiting)
-		t.Tooltip = Count(len(waiting), "approval waits", "approvals wait") + " for you"
+	case len(waiting)+len(doubts) > 0:
+		t.State, t.Count = TrayNeedsYou, len(waiting)+len(doubts)
+		var parts []string
+		if n := len(waiting); n > 0 {
+			parts = append(parts, Count(n, "approval waits", "approvals wait")+" for you")
+		}
+		if n := len(doubts); n > 0 {
+			parts = append(parts, Count(n, "effect is", "effects are")+" uncertain")
+		}
+		t.Tooltip = strings.Join(parts, ", ")
 	case blocked > 0:
 		t.State, t.Count = TrayBlocked, blocked
 		t.Tooltip = Count(blocked, "mission is", "missions are") + " blocked and needs you"
@@ -118,7 +130,17 @@ func (s *State) Tray(now time.Time) Tray {
 			label := cut(fmt.Sprintf("▲ %s %s", oneLine(a.Title), Wants(a)), menuWidth)
 			t.Menu = append(t.Menu, MenuItem{Label: label, Do: DoReview, ID: a.ID})
 		}
-		if len(waiting) > 0 {
+		for i, e := range doubts {
+			if slices.ContainsFunc(doubts[:i], func(o wire.Effect) bool { return o.Mission == e.Mission }) {
+				continue // one line a mission
+			}
+			line := doubt(s.Doubts(e.Mission)).String()
+			if m, ok := s.missions[e.Mission]; ok {
+				line = oneLine(m.Title) + ": " + line
+			}
+			t.Menu = append(t.Menu, MenuItem{Label: cut("▲ "+line, menuWidth), Do: DoSettle, ID: e.Mission})
+		}
+		if len(waiting)+len(doubts) > 0 {
 			t.Menu = append(t.Menu, MenuItem{})
 		}
 		t.Menu = append(t.Menu, missions...)
@@ -136,6 +158,7 @@ func (s *State) Tray(now time.Time) Tray {
 			{Label: "Start", Do: DoStartService, Disabled: link != NoService},
 			{Label: "Stop", Do: DoStopService, Disabled: link != Running},
 			{Label: "Restart", Do: DoRestart, Disabled: link != Running},
+			{Label: "Start at every log-on", Do: DoInstall, Disabled: link != Running && link != NoService},
 		}},
 		MenuItem{},
 		MenuItem{Label: "Quit desktop (the service goes on)", Do: DoQuit})
@@ -147,8 +170,11 @@ func missionMenu(row Row, p mission.Phase) MenuItem {
 	glyph := strings.Replace(row.Shape.Glyph(), "⏸", "‖", 1)
 	item := MenuItem{Label: cut(glyph+" "+row.Title+", "+row.Time, menuWidth), ID: row.ID}
 	item.Items = append(item.Items, MenuItem{Label: "Open", Do: DoOpenMission, ID: row.ID})
-	if p == mission.Paused || p == mission.Blocked {
-		item.Items = append(item.Items, MenuItem{Label: "Resume", Do: DoResume, ID: row.ID})
+	if row.Action == Recover {
+		item.Items = append(item.Items, MenuItem{Label: "Recover…", Do: DoRecover, ID: row.ID})
+	} else if p == mission.Paused || p == mission.Blocked {
+		item.Items = append(item.Items, MenuItem{Label: "Resume", Do: DoResume, ID: row.ID,
+			Disabled: p == mission.Blocked && row.Action == NoAction})
 	} else {
 		item.Items = append(item.Items, MenuItem{Label: "Pause", Do: DoPause, ID: row.ID,
 			Disabled: p == mission.Stopping || p == mission.Starting})

@@ -9,6 +9,7 @@ package view
 
 import (
 	"context"
+	"net/url"
 	"os"
 	"sync"
 	"time"
@@ -36,6 +37,12 @@ type Options struct {
 	Instance *Instance
 	// Hidden starts with the tray alone, where there is one.
 	Hidden bool
+	// Secret reads a secret from the person's keychain, which the service
+	// may not be able to; nil where there is no way.
+	Secret func(ctx context.Context, name string) (string, error)
+	// Renewed tells whether another file stands by now where this program was
+	// started from, as after an upgrade; nil: it never does.
+	Renewed func() bool
 	// Theme is "light", "dark", or "" for what the desktop asks for.
 	Theme string
 }
@@ -53,6 +60,8 @@ type desk struct {
 	call func(ctx context.Context, method string, params, result any) error
 	blob func(ctx context.Context, ref wire.BlobRef) ([]byte, error)
 
+	openURL func(*url.URL) error // in the desktop's program for it
+
 	st        *model.State
 	notes     model.Notifier
 	noteTimer bool // a notification is due later
@@ -63,13 +72,17 @@ type desk struct {
 	hasTray   bool
 	trayKnown bool
 
-	env       map[string]string // what a proposed mission takes along; nil: not asked yet
-	envWait   []func()
-	providers providers
-	service   serviceControl
+	env         map[string]string // what a proposed mission takes along; nil: not asked yet
+	envWait     []func()
+	providers   providers
+	credentials credentials
+	service     serviceControl
 
 	main      *mainWindow
+	relaunch  bool // the program is to be started anew once it has ended,
+	hidden    bool // without a window
 	missions  map[string]*missionWindow
+	recovers  map[string]*recoverWindow
 	approvals *approvalWindow
 	form      *formWindow
 }
@@ -78,7 +91,7 @@ type desk struct {
 func newDesk(app fyne.App, o Options) *desk {
 	ctx, cancel := context.WithCancel(context.Background())
 	d := &desk{o: o, app: app, ctx: ctx, cancel: cancel, now: time.Now, do: fyne.Do,
-		st: model.NewState(o.PID), missions: map[string]*missionWindow{}}
+		st: model.NewState(o.PID), missions: map[string]*missionWindow{}, recovers: map[string]*recoverWindow{}, openURL: app.OpenURL}
 	d.call = func(ctx context.Context, method string, params, result any) error {
 		c := d.follower.Client()
 		if c == nil {
@@ -97,7 +110,9 @@ func newDesk(app fyne.App, o Options) *desk {
 }
 
 // Run shows the program until it is quit, and waits for all that it began.
-func Run(app fyne.App, o Options) {
+// relaunch says that it ended in order to be started anew from its file, which
+// an upgrade has replaced; hidden, that no window was open then.
+func Run(app fyne.App, o Options) (relaunch, hidden bool) {
 	d := newDesk(app, o)
 	app.Settings().SetTheme(kit.Theme{Mode: map[string]kit.Mode{"light": kit.Light, "dark": kit.Dark}[o.Theme]})
 	app.SetIcon(fyne.NewStaticResource("reeve.png", assets.AppIcon()))
@@ -106,12 +121,13 @@ func Run(app fyne.App, o Options) {
 	app.Lifecycle().SetOnStarted(d.started)
 	app.Run()
 	d.stop()
+	return d.relaunch, d.hidden
 }
 
 // started runs once the UI goroutine serves.
 func (d *desk) started() {
 	in := newInbox(d)
-	d.follower = client.Follow(d.ctx, d.o.Dial, []string{wire.TopicService, wire.TopicMissions, wire.TopicApprovals}, in)
+	d.follower = client.Follow(d.ctx, d.o.Dial, []string{wire.TopicService, wire.TopicMissions, wire.TopicApprovals, wire.TopicRooms, wire.TopicEffects, wire.TopicRules}, in)
 	d.background(d.everySecond)
 	d.background(d.notifier.listen)
 	if d.o.Instance != nil {
@@ -126,6 +142,19 @@ func (d *desk) started() {
 		}
 	})
 	d.changed()
+}
+
+// tendUpgrade ends the program for its successor once the service is of another
+// version and an upgrade has replaced this program, too. A window in which
+// something may have been typed or is being decided is waited for.
+func (d *desk) tendUpgrade() {
+	link, _ := d.st.Link()
+	other := link == model.Mismatch || link == model.Running && d.st.Service().Version != "" && d.st.Service().Version != d.o.Version
+	if d.relaunch || !other || d.o.Renewed == nil || d.form != nil || d.approvals != nil || len(d.missions)+len(d.recovers) > 0 || d.main != nil && d.main.settings.agents.typed() || !d.o.Renewed() {
+		return
+	}
+	d.relaunch, d.hidden = true, d.main == nil
+	d.quit()
 }
 
 func (d *desk) stop() {
@@ -156,6 +185,8 @@ func (d *desk) changed() {
 	if d.ctx.Err() != nil {
 		return
 	}
+	d.tendCredentials()
+	d.tendUpgrade()
 	if d.tray != nil {
 		d.tray.refresh()
 	}
@@ -163,6 +194,9 @@ func (d *desk) changed() {
 		d.main.refresh()
 	}
 	for _, w := range d.missions {
+		w.refresh()
+	}
+	for _, w := range d.recovers {
 		w.refresh()
 	}
 	if d.approvals != nil {
@@ -199,11 +233,15 @@ func (d *desk) act(do model.Do, id string) {
 		d.mutate(wire.MethodMissionPause, id)
 	case model.DoResume:
 		d.mutate(wire.MethodMissionResume, id)
+	case model.DoRecover:
+		d.openRecover(id)
 	case model.DoStop:
 		d.openMission(id)
 		if w := d.missions[id]; w != nil {
 			w.askStop()
 		}
+	case model.DoSettle:
+		d.openEffects(id)
 	case model.DoPauseAll:
 		for _, r := range d.pausable() {
 			d.mutate(wire.MethodMissionPause, r)
@@ -219,6 +257,9 @@ func (d *desk) act(do model.Do, id string) {
 		d.service.stop(d)
 	case model.DoRestart:
 		d.service.restart(d)
+	case model.DoInstall:
+		d.openMain()
+		d.service.install(d)
 	case model.DoQuit:
 		d.quit()
 	}
@@ -252,30 +293,6 @@ func (d *desk) mutate(method, id string) {
 			title = "“" + model.Clean(m.Title) + "” was not changed"
 		}
 		d.notifier.send(model.Note{Title: title, Body: sentence(err), Do: model.DoOpenMission, ID: id})
-	})
-}
-
-// recover asks whether a mission whose worker is gone may go on; the answer is
-// an approval like any other.
-func (d *desk) recover(id string) {
-	m, ok := d.st.Mission(id)
-	if !ok {
-		return
-	}
-	p := wire.RecoverParams{
-		RequestKey: requestKey(), ID: id, Ref: m.RecoveryRef,
-		Provider: m.Provider, Model: m.RequestedModel, Folder: m.Folder, Scope: m.Scope,
-	}
-	task(d, func(ctx context.Context) (wire.MissionStartResult, error) {
-		var r wire.MissionStartResult
-		err := d.call(ctx, wire.MethodMissionRecover, p, &r)
-		return r, err
-	}, func(r wire.MissionStartResult, err error) {
-		if err != nil {
-			d.notifier.send(model.Note{Title: "“" + model.Clean(m.Title) + "” was not recovered", Body: sentence(err), Do: model.DoOpenMission, ID: id})
-			return
-		}
-		d.proposed(r)
 	})
 }
 

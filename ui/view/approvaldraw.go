@@ -21,8 +21,9 @@ func (w *approvalWindow) draw() {
 		heading, kit.Row(0, kit.Grow(kit.Note(v.About).CutEnd()))))
 	w.drawBody()
 	w.drawFoot()
-	w.root.Objects = []fyne.CanvasObject{kit.NewFill(kit.Surface), kit.Col(0, head,
-		kit.Grow(scroll(kit.Pad(0, 24, 16, 24, w.body))), kit.HLine(),
+	w.dropMenu()
+	page := kit.Col(0, head, kit.Grow(scroll(kit.Pad(0, 24, 16, 24, w.body))))
+	w.root.Objects = []fyne.CanvasObject{kit.NewFill(kit.Surface), kit.Col(0, kit.Grow(kit.Sized(0, 0, page, w.over)), kit.HLine(),
 		kit.Over(kit.Side, kit.Pad(14, 24, 14, 24, w.foot)))}
 	w.changed()
 	w.root.Refresh()
@@ -209,6 +210,8 @@ func (w *approvalWindow) fact(f model.Fact) fyne.CanvasObject {
 	case f.Label == "Digest":
 		copied := kit.NewButton(kit.QuietButton, "Copy", func() { w.d.app.Clipboard().SetContent(w.v.Digest) }).Icon(kit.ShapeCopy).Small().NoEnter()
 		value = kit.Columns(8, kit.Grow(kit.Pad(3, 0, 3, 0, kit.PlainCode([][]kit.Span{{{Text: d.Text + " " + d.Code}}}, kit.SizeSmall, 18))), kit.Col(0, kit.Pad(-2, 0, -2, 0, copied)))
+	case f.Label == "Runs" && len([]rune(d.String())) <= shortFact-30:
+		value = runs(w.v.Runs)
 	case len([]rune(d.String())) <= shortFact:
 		cells := []fyne.CanvasObject{}
 		if d.Text != "" {
@@ -239,7 +242,7 @@ func (w *approvalWindow) fact(f model.Fact) fyne.CanvasObject {
 
 // drawFoot chooses the buttons.
 func (w *approvalWindow) drawFoot() {
-	w.deny, w.allow, w.others = nil, nil, nil
+	w.deny, w.allow, w.more, w.others = nil, nil, nil, nil
 	if w.settled != "" {
 		label := "Close"
 		if len(w.d.st.Pending("")) > 0 {
@@ -251,6 +254,9 @@ func (w *approvalWindow) drawFoot() {
 	denyLabel, allowLabel := "Deny", "Allow once"
 	if w.v.Start {
 		allowLabel = "Start"
+		if a, _ := w.d.st.Approval(w.id); a.Kind == string(approval.MissionRecover) {
+			allowLabel = "Recover"
+		}
 	}
 	if w.question != nil {
 		denyLabel, allowLabel = "Don't answer", "Answer"
@@ -292,6 +298,10 @@ func (w *approvalWindow) drawFoot() {
 		w.others = append(w.others, why, stop)
 		row = append(row, why, stop)
 	}
-	row = append(row, kit.Spring(), w.allow)
+	row = append(row, kit.Spring())
+	if w.more = w.moreButton(); w.more != nil {
+		row = append(row, w.more)
+	}
+	row = append(row, w.allow)
 	kit.Set(w.foot, kit.Row(8, row...), kit.Gap(10), w.hint)
 }

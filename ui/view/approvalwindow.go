@@ -50,6 +50,9 @@ type approvalWindow struct {
 	foot       *fyne.Container
 	deny       *kit.GatedButton
 	allow      *kit.GatedButton
+	more       *kit.GatedButton // opens the menu; nil: no rule can be made
+	menu       *ruleMenu        // nil: closed
+	over       *fyne.Container  // where the menu lies
 	hint       *kit.Text
 	why        *entry
 	question   *questionView
@@ -87,12 +90,20 @@ func (d *desk) review(id string) {
 }
 
 func newApprovalWindow(d *desk) *approvalWindow {
-	w := &approvalWindow{d: d, counter: kit.Small(""), hint: kit.Note("").CutEnd(), body: kit.Col(0), foot: kit.Col(0)}
-	w.gate = &kit.Gate{Open: w.armed, OnEnter: func() { w.answer("Denying", wire.AnswerParams{}) }}
+	w := &approvalWindow{d: d, counter: kit.Small(""), hint: kit.Note("").CutEnd(), body: kit.Col(0), foot: kit.Col(0), over: kit.Sized(0, 0)}
+	w.gate = &kit.Gate{Open: w.armed, OnEnter: w.enter}
 	w.prev = kit.NewButton(kit.QuietButton, "", func() { w.step(-1) }).Icon(kit.ShapeLeft).Small().NoEnter()
 	w.next = kit.NewButton(kit.QuietButton, "", func() { w.step(1) }).Icon(kit.ShapeRight).Small().NoEnter()
-	w.root = kit.Sized(dialogWidth-120, 360, kit.NewFill(kit.Surface))
+	w.root = kit.Sized(dialogWidth-40, 440, kit.NewFill(kit.Surface))
 	return w
+}
+
+// enter is what the Enter key means on any button: it denies, and while the menu
+// is open it means nothing.
+func (w *approvalWindow) enter() {
+	if w.menu == nil {
+		w.answer("Denying", wire.AnswerParams{})
+	}
 }
 
 // keys gives the window's keys a meaning where nothing has the focus.
@@ -123,6 +134,10 @@ func (w *approvalWindow) keys(c fyne.Canvas) {
 }
 
 func (w *approvalWindow) escape() {
+	if w.menu != nil {
+		w.closeMenu()
+		return
+	}
 	if w.reason {
 		w.reason = false
 		w.draw()
@@ -263,6 +278,12 @@ func (w *approvalWindow) changed() {
 			can = can && w.question.answer() != ""
 		}
 		enable(w.allow, can)
+		if w.more != nil {
+			enable(w.more, can)
+		}
+		if w.menu != nil {
+			enable(w.menu.confirm, can && w.menu.armed())
+		}
 	}
 	for _, b := range w.others {
 		enable(b, w.busy == "" && w.ready)
@@ -274,6 +295,8 @@ func (w *approvalWindow) hintText() string {
 	switch {
 	case w.busy != "":
 		return w.busy
+	case w.menu != nil:
+		return "Esc closes the menu. Making a rule needs a click, or Tab and Space."
 	case w.v.Unverified != "":
 		return "Enter denies. Esc leaves it waiting."
 	case len(w.v.MustOpen()) > 0:
@@ -306,9 +329,10 @@ func (w *approvalWindow) forward() {
 	}
 }
 
-// answer tells the service what the person decided.
+// answer tells the service what the person decided. What allows, or makes a
+// rule, needs that everything was shown.
 func (w *approvalWindow) answer(doing string, p wire.AnswerParams) {
-	if !w.armed() || w.busy != "" || w.settled != "" || p.Allow && !w.v.CanAllow() {
+	if !w.armed() || w.busy != "" || w.settled != "" || (p.Allow || p.For != "") && !w.v.CanAllow() {
 		return
 	}
 	p.RequestKey, p.ID, p.Digest = requestKey(), w.id, w.v.Digest

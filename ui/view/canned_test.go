@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,17 @@ func commandApproval(t *testing.T) wire.Approval {
 	a := ask(t, "q-1", "m-parser", "Port parser to Go", "codex", "/home/me/code/parser", 4, approval.ToolCall,
 		approval.Subject{Tool: "Bash", Command: commandText, Cwd: "/home/me/code/parser", Reason: "verify the lexer before continuing"}, clock(15, 5))
 	a.ExpiresAt = clockPtr(15, 17)
+	a.Offers = []wire.Offer{{Sentence: "exactly this command"}}
+	return a
+}
+
+// plainApproval is of a command that a pattern can stand for.
+func plainApproval(t *testing.T) wire.Approval {
+	a := ask(t, "q-4", "m-retry", "Add retry to uploader", "claude", "/home/me/code/shop-api", 2, approval.ToolCall,
+		approval.Subject{Tool: "Bash", Command: "npm test upload", Cwd: "/home/me/code/shop-api", Reason: "see whether the retry holds"}, clock(15, 5))
+	a.ExpiresAt = clockPtr(15, 46)
+	a.Offers = []wire.Offer{{Sentence: "exactly this command"},
+		{Pattern: "npm test *", Sentence: "“npm test” with any further plain words: no options, no paths to outside, no other shell syntax"}}
 	return a
 }
 
@@ -37,6 +49,8 @@ func diffApproval(t *testing.T) wire.Approval {
 		approval.Subject{Tool: "Edit", Paths: []string{"/home/me/northwind/billing-platform-monorepo/db/migrations/0042_ledger_backfill.go"}, Diff: diff,
 			Reason: "the ledger needs the currency of every open invoice"}, clock(15, 3))
 	a.ExpiresAt = clockPtr(16, 11)
+	a.Offers = []wire.Offer{{Sentence: "exactly this change"},
+		{Pattern: "db/migrations/0042_ledger_backfill.go", Sentence: "any change to the file db/migrations/0042_ledger_backfill.go, its removal too"}}
 	return a
 }
 
@@ -45,6 +59,31 @@ func startApproval(t *testing.T) wire.Approval {
 		approval.Subject{Mission: &approval.MissionSubject{Provider: "claude", ProviderPath: "/usr/local/bin/claude", ProviderVersion: "2.0.31", Model: "sonnet",
 			Folder: "/home/me/code/shop-web", Scope: "Split the settings page into Profile, Notifications and Billing, each with its own route. Keep every form's behaviour and its tests.",
 			Minutes: 60, Unasked: []string{"reads"}, Instructions: "# Mission\n\nWork only on the scope.\n", Prompt: "Begin.\n", EnvNames: []string{"PATH", "HOME", "LANG"}}}, clock(15, 4))
+}
+
+// standing are rules of every kind.
+func standing() []wire.Rule {
+	const by = "reeve-desktop (pid 7)"
+	rule := func(id, effect, reach, class, about, sentence string, uses int) wire.Rule {
+		return wire.Rule{ID: id, Effect: effect, For: reach, Class: class, About: about, Sentence: sentence, Cwd: ".", By: by, CreatedAt: clock(14, 10+uses), Uses: uses,
+			Project: "/home/me/code/shop-api"}
+	}
+	list := []wire.Rule{
+		rule("r-1", "deny", "project", "execute", "git push *", "“git push” with any further plain words", 3),
+		rule("r-2", "allow", "project", "execute", "npm test *", "“npm test” with any further plain words: no options, no paths to outside, no other shell syntax", 18),
+		rule("r-3", "allow", "mission", "execute", "go vet ./... \\\n  && go build -o bui\u00a0ld/parser ./cmd/parser", "exactly this command", 2),
+		rule("r-4", "allow", "mission", "edit", "docs/", "any change to any file in the folder docs/, removals too", 0),
+		rule("r-5", "allow", "project", "mcp", "github create_issue *", "the tool create_issue of the MCP server github with any arguments", 1),
+	}
+	list[0].Pattern, list[1].Pattern, list[3].Pattern = "git push *", "npm test *", "docs/"
+	list[2].Mission, list[2].Project, list[3].Mission, list[3].Project = "m-parser", "/home/me/code/parser", "m-gone", "/home/me/code/shop-web"
+	list[4].By = "reeve (pid 812, pts/3)"
+	for i := range list {
+		if list[i].Uses > 0 {
+			list[i].LastUsedAt = clockPtr(15, 4)
+		}
+	}
+	return list
 }
 
 // busy fills the model with a working day.
@@ -134,4 +173,56 @@ func entries(t *testing.T) []wire.Entry {
 	add(15, 4, wire.KindText, wire.Text{Turn: "4", Text: "The lexer compiles. I want to run its tests before I go on to the parser."})
 	add(15, 5, wire.KindPermissionAsked, wire.Permission{Turn: "4", Request: "q-1", Kind: "tool_call", Tool: "Bash", Subject: commandApproval(t).Subject})
 	return out
+}
+
+// talk is the room of the parser mission.
+func talk() wire.RoomMessagesResult {
+	say := func(n int, from, name, kind, text string, h, m int) wire.RoomMessage {
+		return wire.RoomMessage{ID: fmt.Sprintf("msg_%d", n), Room: "r-parser", Kind: kind, From: from, Name: name, Mission: "m-parser", Text: text, At: clock(h, m)}
+	}
+	list := []wire.RoomMessage{
+		say(1, "reeve", "Reeve", wire.RoomNotice, "The mission began.", 14, 17),
+		say(2, "agent", "Codex", wire.RoomIntent, "Port lexer.ts first, then parser.ts; the command line stays as it is.", 14, 20),
+		say(3, "person", "", wire.RoomText, "Do error positions stay byte offsets? The editor plugin counts on that.", 14, 40),
+		say(4, "agent", "Codex", wire.RoomAnswer, "Yes. Position.Offset is the byte offset in the source, as in the TypeScript version. I added a test with 通貨 in it, where runes and bytes differ.", 14, 44),
+		say(5, "agent", "Codex", wire.RoomText, "parser.ts calls eval\u202e() in one place. I leave it out and note it in the README.", 14, 58),
+		say(6, "person", "", wire.RoomText, "Leave it out, yes.", 15, 3),
+	}
+	list[3].Answers = "msg_3"
+	return wire.RoomMessagesResult{Room: wire.Room{ID: "r-parser", Mission: "m-parser", Workers: []string{"m-parser"}, Last: "msg_6", Read: "msg_5", Count: 6}, Messages: list}
+}
+
+// journal is what the parser mission did beyond its checkout.
+func journal(t *testing.T) []wire.Effect {
+	one := func(id, tool, state, known string, input any, m int) wire.Effect {
+		return wire.Effect{ID: id, Mission: "m-parser", Turn: "t", TurnNo: 4, Room: "r-parser", Tool: tool, Input: raw(t, input), Digest: "4f1c09ab", Mutation: true,
+			State: state, CreatedAt: clock(14, m), Known: known, Revision: 1}
+	}
+	type text map[string]any
+	settled := one("e-3", "publish_package", wire.EffectSettled, "Its worker was gone before it said how it ended.", text{"name": "parser", "tag": "next"}, 30)
+	settled.Settled, settled.By, settled.TurnNo = wire.EffectDidNot, "reeve-desktop (pid 7)", 2
+	done := one("e-1", "send_message", wire.EffectCompleted, "The service ran it; it happened once.", text{"text": "parser.ts calls eval\u202e() in one place. I leave it out and note it in the README."}, 58)
+	done.Result = raw(t, text{"message_id": "msg_5"})
+	return []wire.Effect{
+		one("e-4", "create_issue", wire.EffectUncertain, "Its worker was gone before it said how it ended. It may have happened.",
+			text{"repository": "me/parser", "title": "eval in parser.ts", "body": "parser.ts calls eval at line 212.\nIt is left out of the port.", "labels": []string{"port", "security"}, "assignee": "me", "draft": false}, 59),
+		done,
+		one("e-2", "record_intent", wire.EffectCompleted, "The service ran it; it happened once.", text{"text": "Port lexer.ts first, then parser.ts; the command line stays as it is."}, 20),
+		one("e-5", "create_issue", wire.EffectFailed, "The tool said that it did not happen.", text{"title": "x"}, 25),
+		settled,
+		one("e-6", "join_room", wire.EffectExecuting, "Its worker is doing it.", text{"room_id": "r-retry"}, 59),
+	}
+}
+
+// secrets are credentials in every state.
+func secrets() wire.CredentialListResult {
+	return wire.CredentialListResult{
+		Credentials: []wire.Credential{
+			{Name: "ANTHROPIC_API_KEY", Providers: []string{"claude", "acp:opencode"}, In: wire.InKeychain, UpdatedAt: clock(9, 12), Problem: "The keychain is locked.", Fix: "Unlock it with your desktop's passwords program."},
+			{Name: "OPENAI_API_KEY", Providers: []string{"codex"}, In: wire.InMemory, UpdatedAt: clock(14, 2), Ready: true},
+			{Name: "GEMINI_API_KEY", Providers: []string{"acp:gemini"}, In: wire.InFile, UpdatedAt: clock(14, 3), Problem: "The encrypted file is closed.", Fix: "Give its passphrase."},
+		},
+		Keychain: wire.Keychain{State: "locked", Message: "The keychain is locked, so that the service can't read it.", Fix: "Unlock it with your desktop's passwords program; Reeve goes on by itself."},
+		Wanted:   []string{"ANTHROPIC_API_KEY"},
+	}
 }

@@ -138,11 +138,11 @@ func TestTranscriptTurnsFoldInPlace(t *testing.T) {
 	if got := w.log.list.Len(); got != folded+1 || got != w.log.log.Len() {
 		t.Errorf("%d rows after a new one, before %d, model %d", got, folded, w.log.log.Len())
 	}
-	// Another log begins anew.
+	// Another attempt goes on below.
 	w.add(wire.Entry{Log: "l-2", Seq: 1, At: clock(15, 7), Kind: wire.KindText, Data: raw(t, wire.Text{Turn: "1", Text: "Again"})})
 	w.refresh()
-	if got := w.log.list.Len(); got != 1 {
-		t.Errorf("%d rows of a new log", got)
+	if got := w.log.list.Len(); got != folded+2 || got != w.log.log.Len() {
+		t.Errorf("%d rows with another attempt, before %d, model %d", got, folded+1, w.log.log.Len())
 	}
 }
 
@@ -160,7 +160,7 @@ func TestFormAsksAndProposes(t *testing.T) {
 			return wire.MissionCheckResult{Checks: []wire.FieldCheck{{Field: "folder", Name: "git checkout", OK: true, Message: "A git checkout."}}}, nil
 		case wire.MethodMissionStart:
 			p := params.(wire.MissionStartParams)
-			if p.Folder != "/home/me/code/shop-web" || p.Scope != "Do it" || p.Minutes != 60 || !slices.Equal(p.Unasked, []string{"reads"}) || p.Env["PATH"] != "/bin" || p.RequestKey == "" {
+			if p.Folder != "/home/me/code/shop-web" || p.Scope != "Do it" || p.Minutes != 60 || !slices.Equal(p.Unasked, []string{"reads", "room"}) || p.Env["PATH"] != "/bin" || p.RequestKey == "" {
 				t.Errorf("proposed %+v", p)
 			}
 			a := startApproval(t)
@@ -312,5 +312,45 @@ func TestNotificationsAreOneASecond(t *testing.T) {
 	r.notifyDue()
 	if len(r.notes) != 2 || r.notes[1].Title != "2 approvals wait for you" {
 		t.Errorf("then: %+v", r.notes)
+	}
+}
+
+// TestUpgradeRelaunches: once the service is of another version and this
+// program's file was replaced, it ends for its successor, which begins as it was:
+// but never under the hands of a person.
+func TestUpgradeRelaunches(t *testing.T) {
+	for name, c := range map[string]struct {
+		service  string // its version
+		replaced bool
+		form     bool // a mission is being proposed
+		main     bool
+		relaunch bool
+	}{
+		"both upgraded":     {service: "1.1.0", replaced: true, relaunch: true},
+		"with its window":   {service: "1.1.0", replaced: true, main: true, relaunch: true},
+		"service still old": {service: "1.0.0", replaced: true},
+		"not replaced":      {service: "1.1.0"},
+		"somebody types":    {service: "1.1.0", replaced: true, form: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, kit.Light)
+			busy(t, r)
+			if c.main {
+				r.openMain()
+			}
+			if c.form {
+				r.openForm()
+			}
+			looked := false
+			r.desk.o.Renewed = func() bool { looked = true; return c.replaced }
+			know(r, wire.TopicService, wire.Service{State: "running", Version: c.service, Generation: 15})
+			r.changed()
+			if r.relaunch != c.relaunch || c.relaunch && r.hidden == c.main {
+				t.Errorf("relaunch %v, hidden %v", r.relaunch, r.hidden)
+			}
+			if looked && c.service == "1.0.0" {
+				t.Error("it looked for another file while the service is of its own version")
+			}
+		})
 	}
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"fyne.io/fyne/v2"
+	"fyne.io/fyne/v2/container"
 	"fyne.io/fyne/v2/dialog"
 
 	"github.com/reevehq/reeve/app/mission"
@@ -33,6 +35,7 @@ type formWindow struct {
 	win  fyne.Window
 	root fyne.CanvasObject
 	form *model.Form
+	body *container.Scroll
 
 	folder   *entry
 	recent   *kit.Select
@@ -41,7 +44,13 @@ type formWindow struct {
 	radios   []*kit.Radio
 	group    *kit.Radios
 	listed   []wire.Provider
+	worktree *kit.CheckBox
+	tree     *kit.Text
+	treeRow  *fyne.Container
 	model    *entry
+	budget   *kit.Select
+	unasked  map[mission.Unasked]*kit.CheckBox
+	limits   *limitsRow
 	scope    *entry
 	count    *kit.Text
 	length   *kit.Text
@@ -88,13 +97,41 @@ func (d *desk) openForm() {
 	d.withEnv(f.changed)
 }
 
+// openFormFor shows the form, filled in with the terms of an earlier mission.
+func (d *desk) openFormFor(m wire.Mission) {
+	d.openForm()
+	d.form.fill(m)
+}
+
+func (f *formWindow) fill(m wire.Mission) {
+	f.form.Terms.Provider = m.Provider
+	f.drawn = "" // the agents are chosen among anew
+	f.form.Terms.Worktree = m.Worktree != nil
+	f.worktree.Set(f.form.Terms.Worktree)
+	f.slider.Set(m.Minutes)
+	if i := slices.Index(budgets, m.Budget.CostUSD); i >= 0 {
+		f.budget.Set(i)
+	}
+	f.form.Terms.Budget = mission.Budget(m.Budget)
+	for rule, box := range f.unasked {
+		box.Set(slices.Contains(m.Unasked, string(rule)))
+		f.form.Allow(rule, box.On())
+	}
+	f.limits.fill(mission.Limits(m.Limits), m.WaitForReset)
+	f.model.SetText(m.RequestedModel)
+	f.scope.SetText(m.Scope)
+	f.folder.SetText(model.Path(m.Folder, f.d.o.Home))
+}
+
 func newFormWindow(d *desk) *formWindow {
 	f := &formWindow{d: d, form: model.NewForm()}
+	f.limits = newLimitsRow(f)
 	head := kit.Pad(16, 24, 14, 24, kit.Row(10, kit.Title("New mission"), kit.Spring(),
 		kit.Row(8, kit.Small("1  Plan", kit.Bold), kit.NewIcon(kit.ShapeRight, 11, kit.Quiet), kit.Note("2  Approve"))))
+	f.body = kit.Scroll(kit.Pad(20, 24, 16, 24, kit.Col(22,
+		f.folderRow(), f.agentRow(), f.scopeRow(), f.lengthRow(), f.unaskedRow(), f.limits.root)))
 	body := kit.Columns(0,
-		kit.Grow(scroll(kit.Pad(20, 24, 16, 24, kit.Col(24,
-			f.folderRow(), f.agentRow(), f.scopeRow(), f.lengthRow(), f.unaskedRow())))),
+		kit.Grow(container.NewThemeOverride(f.body, flat{})),
 		kit.VLine(), kit.Fix(checksWidth, f.checksColumn()))
 	f.status = kit.Note("").CutEnd().Right()
 	f.cancel = kit.NewButton(kit.Plain, "Cancel", func() { f.win.Close() })
@@ -131,7 +168,13 @@ func (f *formWindow) folderRow() fyne.CanvasObject {
 		f.recent = kit.NewSelect("", options, -1, func(i int) { f.folder.SetText(model.Path(f.recents[i], f.d.o.Home)) }).Hint("Recent")
 		row = append(row, kit.Fix(150, f.recent))
 	}
-	return field(kit.Small("Checkout", kit.Bold), kit.Row(8, append(row, choose)...))
+	f.tree = kit.Note("").CutMiddle()
+	f.worktree = kit.NewSwitch(kit.Body("Work in a separate worktree"), false, func(on bool) {
+		f.form.Terms.Worktree = on
+		f.changed()
+	})
+	f.treeRow = kit.Row(10, f.worktree, kit.Shrink(f.tree), kit.Spring())
+	return field(kit.Small("Checkout", kit.Bold), kit.Row(8, append(row, choose)...), kit.Sized(0, 26, f.treeRow))
 }
 
 // choose opens a folder picker.
@@ -146,7 +189,7 @@ func (f *formWindow) choose() {
 }
 
 func (f *formWindow) agentRow() fyne.CanvasObject {
-	f.agents = kit.Columns(8)
+	f.agents = kit.Col(8)
 	f.model = newEntry()
 	f.model.SetPlaceHolder("The agent's own default")
 	f.model.OnChanged = func(string) { f.changed() }
@@ -167,10 +210,11 @@ func (f *formWindow) budgetChoice() *kit.Select {
 		}
 		options = append(options, kit.Option{Label: label})
 	}
-	return kit.NewSelect("Budget", options, 0, func(i int) {
+	f.budget = kit.NewSelect("Budget", options, 0, func(i int) {
 		f.form.Terms.Budget.CostUSD = budgets[i]
 		f.changed()
 	}).Small()
+	return f.budget
 }
 
 func (f *formWindow) scopeRow() fyne.CanvasObject {
@@ -179,7 +223,7 @@ func (f *formWindow) scopeRow() fyne.CanvasObject {
 	f.count = kit.Note("")
 	f.scope.OnChanged = func(string) { f.changed() }
 	f.scope.onFocus = func(bool) { f.form.Touch("scope") }
-	return field(kit.Row(8, kit.Small("What should be done", kit.Bold), kit.Spring(), f.count), kit.FieldFor(f.scope, true, 132))
+	return field(kit.Row(8, kit.Small("What should be done", kit.Bold), kit.Spring(), f.count), kit.FieldFor(f.scope, true, 104))
 }
 
 func (f *formWindow) lengthRow() fyne.CanvasObject {
@@ -193,16 +237,19 @@ func (f *formWindow) lengthRow() fyne.CanvasObject {
 }
 
 func (f *formWindow) unaskedRow() fyne.CanvasObject {
+	f.unasked = map[mission.Unasked]*kit.CheckBox{}
 	check := func(text string, rule mission.Unasked, on bool) fyne.CanvasObject {
-		return kit.NewCheckBox(kit.Body(text), on, func(on bool) {
+		f.unasked[rule] = kit.NewCheckBox(kit.Body(text), on, func(on bool) {
 			f.form.Allow(rule, on)
 			f.changed()
 		})
+		return f.unasked[rule]
 	}
-	return field(kit.Small("Allowed without asking", kit.Bold), kit.Row(20,
+	return field(kit.Small("Allowed without asking", kit.Bold), kit.Row(16,
 		check("Read and search", mission.UnaskedReads, true),
 		check("Edit in the checkout", mission.UnaskedEdits, false),
-		check("Keep its task list", mission.UnaskedPlan, false)))
+		check("Its task list", mission.UnaskedPlan, false),
+		check("The room", mission.UnaskedRoom, true)))
 }
 
 func (f *formWindow) checksColumn() fyne.CanvasObject {
@@ -294,18 +341,23 @@ func (f *formWindow) propose() {
 	})
 }
 
-// proposed opens the approval of a mission that this program proposed. The
-// answer may be here before the events that tell of it.
+// proposed opens the approval of a mission that this program proposed.
 func (d *desk) proposed(r wire.MissionStartResult) {
+	d.took(r)
+	d.openMission(r.Mission.ID)
+	d.review(r.Approval.ID)
+	d.changed()
+}
+
+// took takes the answer to what this program asked for, which may be here
+// before the events that tell of it.
+func (d *desk) took(r wire.MissionStartResult) {
 	for ev, v := range map[string]any{wire.EvMission: r.Mission, wire.EvApproval: r.Approval} {
 		if raw, err := encode(v); err == nil {
 			// The person is about to see it: no notification.
 			_, _ = d.st.Delta(wire.Event{Event: ev, Data: raw})
 		}
 	}
-	d.openMission(r.Mission.ID)
-	d.review(r.Approval.ID)
-	d.changed()
 }
 
 // refresh brings the form in line with what is known.
@@ -319,6 +371,8 @@ func (f *formWindow) refresh() {
 	} else {
 		f.count.SetColor(kit.Quiet)
 	}
+	f.tree.SetText(f.form.WorktreeNote())
+	f.treeRow.Refresh()
 	length, end := f.form.Ends(now)
 	f.length.SetText(length)
 	f.ends.SetText(end)
@@ -336,6 +390,9 @@ func (f *formWindow) refresh() {
 	enable(f.next, f.form.CanContinue() && !f.busy && link == model.Running)
 }
 
+// agentsInRow is how many agents stand side by side.
+const agentsInRow = 4
+
 // listAgents draws a card for each agent, again when what was found changed.
 func (f *formWindow) listAgents() {
 	p := &f.d.providers
@@ -343,18 +400,18 @@ func (f *formWindow) listAgents() {
 	if key == f.drawn {
 		return
 	}
-	f.drawn, f.listed, f.radios = key, p.list, nil
-	if len(p.list) == 0 {
+	f.drawn, f.listed, f.radios = key, p.offered(), nil
+	if len(f.listed) == 0 {
 		text := "Looking for agents"
 		if p.problem != "" {
 			text = p.problem
 		}
-		kit.Set(f.agents, kit.Grow(kit.Sized(0, 62, kit.Row(0, kit.Note(text)))))
+		kit.Set(f.agents, kit.Sized(0, 62, kit.Row(0, kit.Note(text))))
 		return
 	}
 	chosen := -1
 	var cells []fyne.CanvasObject
-	for i, a := range p.list {
+	for i, a := range f.listed {
 		shape, color, text, usable := providerStanding(a)
 		card := kit.NewRadioCard(kit.Col(4,
 			kit.Row(8, kit.Shrink(kit.Body(providerTitle(a), kit.Bold).CutEnd()), kit.Spring(), kit.Note(model.Clean(a.Version), kit.Mono)),
@@ -369,9 +426,13 @@ func (f *formWindow) listAgents() {
 		cells = append(cells, kit.Grow(kit.Sized(1, 62, card)))
 	}
 	f.group = kit.NewRadios(chosen, f.pick, f.radios...)
-	kit.Set(f.agents, cells...)
-	if chosen >= 0 && f.form.Terms.Provider != p.list[chosen].Name {
-		f.form.Terms.Provider = p.list[chosen].Name
+	var rows []fyne.CanvasObject
+	for row := range slices.Chunk(cells, agentsInRow) {
+		rows = append(rows, kit.Columns(8, row...))
+	}
+	kit.Set(f.agents, rows...)
+	if chosen >= 0 && f.form.Terms.Provider != f.listed[chosen].Name {
+		f.form.Terms.Provider = f.listed[chosen].Name
 		f.d.do(f.changed)
 	}
 }
@@ -397,7 +458,14 @@ func (f *formWindow) drawChecks() {
 	fine := 0
 	for _, c := range checks {
 		if !c.OK {
-			all = append(all, problemBox(capital(oneLine(c.Name)), model.Clean(strings.TrimSpace(c.Message+" "+c.Fix))))
+			var mend []fyne.CanvasObject
+			if f.form.NeedsWorktree(c) {
+				mend = append(mend, kit.NewButton(kit.Plain, "Use a worktree", func() {
+					f.worktree.Set(true)
+					f.worktree.OnChanged(true)
+				}).Small())
+			}
+			all = append(all, problemBox(model.CheckTitle(c), model.Clean(strings.TrimSpace(c.Message+" "+c.Fix)), mend...))
 			continue
 		}
 		fine++

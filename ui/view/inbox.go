@@ -64,6 +64,9 @@ func (in *inbox) Snapshot(topic string, items []json.RawMessage, _ string) {
 		return
 	}
 	in.put(func() {
+		if topic == wire.TopicRules {
+			in.d.rulesChanged()
+		}
 		first := !in.d.st.Known(topic)
 		changes, err := in.d.st.Snapshot(topic, items)
 		in.d.happened(changes, err)
@@ -86,6 +89,13 @@ func (in *inbox) Delta(topic string, e wire.Event) {
 		var f wire.SnapshotFailed
 		_ = json.Unmarshal(e.Data, &f)
 		in.put(func() { in.d.sessionFailed(id, f.Reason) })
+	case e.Event == wire.EvCredentials:
+		var r wire.CredentialListResult
+		if json.Unmarshal(e.Data, &r) == nil {
+			in.put(func() { in.d.tookCredentials(r) })
+		}
+	case e.Event == wire.EvRule:
+		in.put(in.d.rulesChanged)
 	case !ok:
 		in.put(func() {
 			changes, err := in.d.st.Delta(e)
@@ -102,6 +112,7 @@ func (d *desk) linked(s client.State) {
 		d.st.SetLink(model.Running, "")
 		d.service.connected()
 		d.providers.stale = true
+		d.credentials.stale = true
 	case client.Stopped:
 		d.st.SetLink(model.NoService, "")
 	case client.Mismatch:

@@ -122,7 +122,7 @@ func (r *missionRail) set(m wire.Mission) {
 	all = append(all, kit.NewParagraph(model.Clean(m.Scope), kit.SizeSmall, kit.Ink))
 	if m.LastResult != "" && mission.Phase(m.Phase).Terminal() {
 		head("Result", "")
-		all = append(all, kit.NewParagraph(result(m.LastResult), kit.SizeSmall, kit.Ink))
+		all = append(all, kit.NewParagraph(model.Result(m.LastResult), kit.SizeSmall, kit.Ink))
 	}
 	if len(m.Turns) > 0 {
 		head("Turns", model.Tokens(m.Usage))
@@ -163,18 +163,6 @@ func (r *missionRail) set(m wire.Mission) {
 	}
 	kit.Set(r.body, all...)
 	r.root.Refresh()
-}
-
-// result is the agent's last answer without the line that tells Reeve how to go
-// on.
-func result(text string) string {
-	var kept []string
-	for line := range strings.Lines(model.Clean(text)) {
-		if !strings.HasPrefix(strings.TrimSpace(line), "WORK_NEXT:") {
-			kept = append(kept, line)
-		}
-	}
-	return strings.TrimSpace(strings.Join(kept, ""))
 }
 
 // turnBars draws the last turns with what each used.
@@ -241,7 +229,7 @@ func (f *missionFoot) set(m wire.Mission, log *transcriptView) {
 		add(cost)
 	}
 	f.used.SetText(used)
-	f.right.SetText(log.about(mission.Phase(m.Phase).Terminal()))
+	f.right.SetText(strings.Join(append(model.Resources(m), log.about(mission.Phase(m.Phase).Terminal())), "  ·  "))
 	f.row.Refresh()
 }
 

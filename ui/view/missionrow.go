@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"math"
 
 	"fyne.io/fyne/v2"
@@ -44,7 +45,9 @@ func (r *missionRow) do() {
 	case model.Resume:
 		r.d.act(model.DoResume, r.shown.ID)
 	case model.Recover:
-		r.d.recover(r.shown.ID)
+		r.d.openRecover(r.shown.ID)
+	case model.Settle:
+		r.d.openEffects(r.shown.ID)
 	}
 }
 
@@ -63,6 +66,12 @@ func (r *missionRow) draw() fyne.CanvasObject {
 	title := []fyne.CanvasObject{kit.Shrink(kit.Body(row.Title, kit.Bold).CutEnd())}
 	if row.Unread {
 		title = append(title, unreadDot())
+	}
+	if row.Messages > 0 {
+		title = append(title, kit.Row(3, kit.NewIcon(kit.ShapeMessage, 13, kit.Accent), kit.NewText(fmt.Sprint(row.Messages), kit.SizeSmall, kit.Accent, kit.Bold)))
+	}
+	if row.Doubts > 0 && row.Action != model.Settle {
+		title = append(title, kit.NewText(model.Count(row.Doubts, "uncertain effect", "uncertain effects"), kit.SizeSmall, kit.Waiting, kit.Bold))
 	}
 	var word []fyne.CanvasObject
 	if row.Shape == model.ShapeWorking || row.Shape == model.ShapeWaiting {
@@ -103,7 +112,9 @@ func (r *missionRow) draw() fyne.CanvasObject {
 	case model.Resume:
 		label = "Resume"
 	case model.Recover:
-		label = "Recover"
+		label = "Recover…"
+	case model.Settle:
+		label = "Settle…"
 	}
 	if label != "" {
 		r.act.SetKind(kind)

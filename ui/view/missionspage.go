@@ -6,6 +6,7 @@ import (
 
 	"fyne.io/fyne/v2"
 
+	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
@@ -195,7 +196,7 @@ func newEmptyView(d *desk) *emptyView {
 		kit.Note("Agents on this computer", kit.Bold), kit.Gap(8),
 		e.agents, kit.Gap(20),
 		centered(kit.Row(4, kit.Note("From a terminal:"), kit.Small("reeve start", kit.Mono), kit.Note("or, to try it with no account,"), kit.Small("reeve demo", kit.Mono)))))
-	e.root = kit.Pad(18, 20, 12, 20, kit.Col(0, kit.Row(0, kit.Title("Missions")), kit.Spring(), centered(mid), kit.Spring(), kit.Gap(30)))
+	e.root = kit.Col(0, kit.Pad(18, 20, 0, 20, kit.Row(0, kit.Title("Missions"))), kit.Grow(scroll(kit.Pad(6, 20, 12, 20, kit.Col(0, kit.Spring(), centered(mid), kit.Spring(), kit.Gap(30))))))
 	return e
 }
 
@@ -209,10 +210,10 @@ func (e *emptyView) refresh() {
 	}
 	e.shown, e.drawn = p, true
 	var rows []fyne.CanvasObject
-	for _, a := range p.list {
+	for _, a := range p.offered() {
 		shape, color, text, _ := providerStanding(a)
 		if !a.Found && a.Fix != "" {
-			text = model.Clean(a.Fix)
+			text, _ = model.Mend(wire.Provider{Fix: a.Fix})
 		}
 		top := func(o fyne.CanvasObject) fyne.CanvasObject {
 			return kit.Col(0, kit.Sized(0, 18, kit.Row(0, kit.Grow(o))))

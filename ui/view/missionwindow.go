@@ -22,6 +22,14 @@ const (
 	foldRail  = 1000
 )
 
+// The tabs of a mission's window.
+const (
+	tabTranscript = iota
+	tabChanges
+	tabRoom
+	tabEffects
+)
+
 // missionWindow is one mission: transcript, steering, and how it stands.
 type missionWindow struct {
 	d       *desk
@@ -31,8 +39,14 @@ type missionWindow struct {
 	session string // whose entries the transcript holds
 
 	head  *missionHead
+	tabs  *kit.Tabs
 	strip *strip
 	log   *transcriptView
+	diffs *changesView
+	room  *roomView
+	done  *effectsView
+	place *fyne.Container // the page of the tab
+	pages []fyne.CanvasObject
 	steer *steerBox
 	rail  *missionRail
 	foot  *missionFoot
@@ -48,12 +62,36 @@ func newMissionWindow(d *desk, id string) *missionWindow {
 	w.steer = newSteerBox(w)
 	w.rail = newMissionRail()
 	w.foot = newMissionFoot()
+	w.diffs, w.room, w.done = newChangesView(w), newRoomView(w), newEffectsView(w)
 	rail := kit.Columns(0, kit.VLine(), kit.Fix(railWidth, w.rail.root))
-	body := kit.Fold(600, foldRail, kit.Columns(0, kit.Grow(kit.Col(0, kit.Grow(w.log.root), kit.HLine(), w.steer.root)), rail), rail)
-	w.root = kit.Over(kit.Ground, kit.Col(0, w.head.root, w.strip.root, kit.HLine(), kit.Grow(body), w.foot.root))
+	talk := kit.Fold(600, foldRail, kit.Columns(0, kit.Grow(kit.Col(0, kit.Grow(w.log.root), kit.HLine(), w.steer.root)), rail), rail)
+	w.pages = []fyne.CanvasObject{talk, w.diffs.root, w.room.root, w.done.root}
+	w.place = kit.Sized(600, 0, talk)
+	w.tabs = kit.NewTabs(tabTranscript, w.turn, "Transcript", "Changes", "Room", "Effects")
+	w.root = kit.Over(kit.Ground, kit.Col(0, w.head.root, kit.Pad(0, 18, 0, 18, kit.Row(0, w.tabs)), kit.HLine(), w.strip.root, kit.Grow(w.place), w.foot.root))
 	w.refresh()
 	return w
 }
+
+// open turns to a tab.
+func (w *missionWindow) open(tab int) {
+	w.tabs.Set(tab)
+	w.turn(tab)
+}
+
+// turn shows the page of a tab.
+func (w *missionWindow) turn(tab int) {
+	show(w.place, w.pages[tab])
+	w.room.look(tab == tabRoom)
+	w.done.seen(tab == tabEffects)
+	w.refresh()
+	if tab == tabRoom && w.win != nil {
+		w.win.Canvas().Focus(w.room.entry)
+	}
+}
+
+// counted shows how many files changed.
+func (w *missionWindow) counted(n int) { w.tabs.SetCount(tabChanges, n) }
 
 // openMission shows a mission's window, in front.
 func (d *desk) openMission(id string) {
@@ -81,6 +119,7 @@ func (d *desk) openMission(id string) {
 	c.SetOnTypedKey(func(e *fyne.KeyEvent) {
 		if e.Name == fyne.KeyEscape {
 			w.strip.dismiss()
+			w.diffs.tree.dismiss()
 		}
 	})
 	w.refresh()
@@ -91,7 +130,7 @@ func (d *desk) openMission(id string) {
 // afterClose ends the program when its last window is gone and there is no
 // tray to open another from.
 func (d *desk) afterClose() {
-	if d.trayKnown && !d.hasTray && d.main == nil && len(d.missions) == 0 && d.approvals == nil && d.form == nil {
+	if d.trayKnown && !d.hasTray && d.main == nil && len(d.missions) == 0 && len(d.recovers) == 0 && d.approvals == nil && d.form == nil {
 		d.quit()
 	}
 }
@@ -137,6 +176,11 @@ func (w *missionWindow) refresh() {
 	w.steer.set(m)
 	w.rail.set(m)
 	w.foot.set(m, w.log)
+	w.diffs.set(m)
+	w.room.set(m)
+	w.done.refresh()
+	w.tabs.SetCount(tabRoom, row.Messages)
+	w.tabs.SetCount(tabEffects, row.Doubts)
 	w.standing(m, pending)
 }
 
@@ -145,7 +189,7 @@ func (w *missionWindow) standing(m wire.Mission, pending []wire.Approval) {
 	link, text := w.d.st.Link()
 	p := mission.Phase(m.Phase)
 	switch {
-	case link == model.Running && p == mission.Proposed && len(pending) > 0:
+	case link == model.Running && (p == mission.Proposed || canRecover(m)) && len(pending) > 0:
 		w.strip.base("start"+pending[0].ID, func() fyne.CanvasObject { return waitingCard(w.d, pending[0], w.d.now()) })
 	case link != model.Running:
 		w.strip.base("link"+text, func() fyne.CanvasObject {
@@ -166,6 +210,22 @@ func (w *missionWindow) standing(m wire.Mission, pending []wire.Approval) {
 	case len(m.Left) > 0:
 		w.strip.base("left"+strings.Join(m.Left, ","), func() fyne.CanvasObject {
 			return problemBox("Processes that could not be ended", model.Clean(strings.Join(m.Left, ", ")))
+		})
+	case m.Recovery == string(mission.ApprovalRequired) || m.Recovery == string(mission.RecoveryExpired) || m.Recovery == string(mission.OwnerUncertain):
+		w.strip.base("recovery"+m.Recovery, func() fyne.CanvasObject {
+			text, label := "Its worker is gone. Look at what is uncertain, then let it go on or cancel it.", "Recover…"
+			switch mission.Recovery(m.Recovery) {
+			case mission.RecoveryExpired:
+				text, label = "Its worker is gone and its time is over. Only a new mission can go on.", "What happened"
+			case mission.OwnerUncertain:
+				text, label = "Its worker may still be running and can't be reached. Nothing is taken over.", "What happened"
+			}
+			return note(kit.WaitingTint, kit.WaitingLine, kit.ShapeNeeds, kit.Waiting, text, kit.NewButton(kit.Plain, label, func() { w.d.openRecover(w.id) }).Small())
+		})
+	case w.tabs.Chosen() != tabEffects && len(w.d.st.Doubts(w.id)) > 0:
+		text := "Nobody knows whether " + model.Count(len(w.d.st.Doubts(w.id)), "effect", "effects") + " of its worker happened."
+		w.strip.base("doubts"+text, func() fyne.CanvasObject {
+			return note(kit.WaitingTint, kit.WaitingLine, kit.ShapeNeeds, kit.Waiting, text, kit.NewButton(kit.Plain, "Look", func() { w.open(tabEffects) }).Small())
 		})
 	default:
 		w.strip.base("", nil)
@@ -212,16 +272,19 @@ type missionHead struct {
 	title       *kit.Text
 	badge       *kit.Badge
 	who, folder *kit.Text
+	fork        *kit.Icon
+	branch      *kit.Text
 	left, ends  *kit.Text
 	bar         *kit.TimeBar
 	pause, stop *kit.Button
-	top, times  *fyne.Container
+	top, below  *fyne.Container
+	times       *fyne.Container
 	shown       headShown
 }
 
 type headShown struct {
-	row  model.Row
-	busy string
+	row          model.Row
+	branch, busy string
 }
 
 func newMissionHead(w *missionWindow) *missionHead {
@@ -230,9 +293,11 @@ func newMissionHead(w *missionWindow) *missionHead {
 	h.pause = kit.NewButton(kit.Plain, "Pause", h.pauseOrResume).Icon(kit.ShapePaused).Least(100)
 	h.stop = kit.NewButton(kit.Danger, "Stop…", w.askStop).Icon(kit.ShapeStopped)
 	h.top = kit.Row(10, kit.Shrink(h.title), h.badge)
+	h.fork, h.branch = kit.NewIcon(kit.ShapeBranch, 13, kit.Quiet), kit.Small("", kit.Mono).CutMiddle()
+	h.below = kit.Row(8, h.who, kit.Note("in"), kit.Shrink(h.folder), h.fork, kit.Shrink(h.branch))
 	h.times = kit.Row(0, h.left, kit.Spring(), h.ends)
-	h.root = kit.Pad(16, 20, 12, 20, kit.Row(0,
-		kit.Grow(kit.Col(6, h.top, kit.Row(8, h.who, kit.Note("in"), kit.Shrink(h.folder)))),
+	h.root = kit.Pad(16, 20, 8, 20, kit.Row(0,
+		kit.Grow(kit.Col(6, h.top, h.below)),
 		kit.Gap(20), kit.Fix(188, kit.Col(8, h.times, h.bar)), kit.Gap(20), h.pause, kit.Gap(8), h.stop))
 	return h
 }
@@ -241,7 +306,7 @@ func (h *missionHead) pauseOrResume() {
 	m, _ := h.w.d.st.Mission(h.w.id)
 	params := wire.MissionParams{RequestKey: requestKey(), ID: h.w.id}
 	if canRecover(m) {
-		h.w.d.recover(h.w.id)
+		h.w.d.openRecover(h.w.id)
 		return
 	}
 	if canResume(m.Phase) {
@@ -254,6 +319,9 @@ func (h *missionHead) pauseOrResume() {
 func (h *missionHead) set(m wire.Mission, row model.Row) {
 	row.Fraction = math.Round(row.Fraction*188) / 188
 	now := headShown{row: row, busy: h.w.busy}
+	if m.Worktree != nil {
+		now.branch = model.Clean(m.Worktree.Branch)
+	}
 	if now == h.shown {
 		return
 	}
@@ -262,6 +330,9 @@ func (h *missionHead) set(m wire.Mission, row model.Row) {
 	h.badge.Set(kitState(row.Shape), row.Word)
 	h.who.SetText(row.Provider)
 	h.folder.SetText(model.Path(m.Folder, h.w.d.o.Home))
+	h.branch.SetText(now.branch)
+	visible(h.fork, now.branch != "")
+	visible(h.branch, now.branch != "")
 	h.left.SetText(row.Time)
 	h.ends.SetText(row.End)
 	color := kit.Accent
@@ -281,7 +352,7 @@ func (h *missionHead) set(m wire.Mission, row model.Row) {
 	label, shape := "Pause", kit.ShapePaused
 	switch {
 	case canRecover(m):
-		label, shape = "Recover", kit.ShapeRecover
+		label, shape = "Recover…", kit.ShapeRecover
 	case canResume(m.Phase):
 		label, shape = "Resume", kit.ShapeRight
 	}
@@ -338,7 +409,7 @@ func (s *strip) draw() {
 		kit.Set(s.root)
 		return
 	}
-	kit.Set(s.root, kit.Pad(0, 20, 12, 20, o))
+	kit.Set(s.root, kit.Pad(12, 20, 2, 20, o))
 }
 
 // note is one line on a tint; button may be nil.

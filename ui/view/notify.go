@@ -17,8 +17,8 @@ import (
 // button opens the dialog.
 type notifier interface {
 	send(model.Note)
-	// settle takes back what asked for approvals that wait no longer.
-	settle(pending func(id string) bool)
+	// settle takes back what asked for something that waits no longer.
+	settle(waits func(model.Note) bool)
 	// listen waits for clicks until ctx ends.
 	listen(ctx context.Context)
 	close()
@@ -49,11 +49,18 @@ func (d *desk) notifyDue() {
 	})
 }
 
-// settleNotes takes back what was told of approvals that wait no longer.
+// settleNotes takes back what was told of approvals that wait no longer, and of
+// uncertain effects that were settled.
 func (d *desk) settleNotes() {
-	d.notifier.settle(func(id string) bool {
-		a, ok := d.st.Approval(id)
-		return ok && a.State == string(approval.Pending)
+	d.notifier.settle(func(n model.Note) bool {
+		switch n.Do {
+		case model.DoReview:
+			a, ok := d.st.Approval(n.ID)
+			return ok && a.State == string(approval.Pending)
+		case model.DoSettle:
+			return len(d.st.Doubts(n.ID)) > 0
+		}
+		return true
 	})
 }
 
@@ -80,7 +87,7 @@ func newNotifier(d *desk) notifier {
 	if !sessionBusTray {
 		return n
 	}
-	conn, err := dbus.ConnectSessionBus()
+	conn, err := sessionBus()
 	if err == nil {
 		n.conn = conn
 	}
@@ -102,11 +109,11 @@ func (n *busNotifier) send(note model.Note) {
 	}
 }
 
-func (n *busNotifier) settle(pending func(id string) bool) {
+func (n *busNotifier) settle(waits func(model.Note) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for id, note := range n.open {
-		if note.Do != model.DoReview || pending(note.ID) {
+		if waits(note) {
 			continue
 		}
 		select {

@@ -1,10 +1,12 @@
 package view
 
 import (
+	"strings"
 	"testing"
 
 	"fyne.io/fyne/v2"
 
+	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
 	"github.com/reevehq/reeve/ui/view/kit"
@@ -18,6 +20,11 @@ var pictures = []struct {
 }{
 	{"missions", mainSize, func(t *testing.T, r *rig) fyne.CanvasObject {
 		busy(t, r)
+		unsure := journal(t)[0]
+		unsure.Mission = "m-flaky"
+		know(r, wire.TopicEffects, unsure)
+		know[wire.Room](r, wire.TopicRooms)
+		know(r, wire.TopicRooms, wire.Room{ID: "r-cjk", Mission: "m-cjk", Last: "msg_2"})
 		return newMainWindow(r.desk).root
 	}},
 	{"missions-small", leastSize, func(t *testing.T, r *rig) fyne.CanvasObject {
@@ -33,10 +40,62 @@ var pictures = []struct {
 		m.open(pageApprovals)
 		return m.root
 	}},
-	{"service", mainSize, func(t *testing.T, r *rig) fyne.CanvasObject {
+	{"settings", mainSize, drawSettings},
+	{"settings-small", leastSize, drawSettings},
+	{"agents", fyne.NewSize(692, 330), func(_ *testing.T, r *rig) fyne.CanvasObject {
+		r.st.SetLink(model.Running, "")
+		r.providers.list, r.providers.known = append(agents()[:1], ownAgent()), true
+		c := newAgentsCard(r.desk)
+		c.question = "mine"
+		return kit.Over(kit.Ground, kit.Pad(16, 20, 16, 20, kit.Col(0, c.draw()...)))
+	}},
+	{"agents-form", fyne.NewSize(692, 560), func(_ *testing.T, r *rig) fyne.CanvasObject {
+		r.st.SetLink(model.Running, "")
+		r.providers.known = true
+		c := newAgentsCard(r.desk)
+		c.edit(nil)
+		c.fill(model.AgentText(*ownAgent().Entry))
+		c.fields[model.AgentEnv].SetText("MY_AGENT_LOG=warn\nMY_AGENT_TOKEN=abc")
+		c.refused(map[string]string{model.AgentEnv: "MY_AGENT_TOKEN looks like a secret, and the values of this file are shown in approvals. Keep it in the agent's own settings, or pass it on, so that it comes from your environment and is never written."})
+		return kit.Over(kit.Ground, kit.Pad(16, 20, 16, 20, kit.Col(0, c.draw()...)))
+	}},
+	{"credentials", fyne.NewSize(692, 400), func(_ *testing.T, r *rig) fyne.CanvasObject {
+		r.st.SetLink(model.Running, "")
+		r.tookCredentials(secrets())
+		c := newCredentialsCard(r.desk)
+		c.question = "OPENAI_API_KEY"
+		return kit.Over(kit.Ground, kit.Pad(16, 20, 16, 20, kit.Col(0, c.draw()...)))
+	}},
+	{"credentials-form", fyne.NewSize(692, 300), func(_ *testing.T, r *rig) fyne.CanvasObject {
+		r.st.SetLink(model.Running, "")
+		r.tookCredentials(wire.CredentialListResult{Keychain: wire.Keychain{State: "ready"}})
+		c := newCredentialsCard(r.desk)
+		c.edit("")
+		c.in.Set(1)
+		c.name.SetText("ANTHROPIC_API_KEY")
+		c.secret.SetText("sk-ant-123")
+		return kit.Over(kit.Ground, kit.Pad(16, 20, 16, 20, kit.Col(0, c.draw()...)))
+	}},
+	{"rules", mainSize, func(t *testing.T, r *rig) fyne.CanvasObject {
+		m := drawRules(t, r)
+		m.rules.edit(&model.RuleRows(standing()[1:2], "", r.st.Mission, "", r.clock)[0])
+		m.rules.editing.pattern.SetText("npm test unit *")
+		r.clock = r.clock.Add(armDelay)
+		m.rules.editing.changed()
+		return m.root
+	}},
+	{"rules-small", leastSize, func(t *testing.T, r *rig) fyne.CanvasObject {
+		m := drawRules(t, r)
+		m.rules.ask("r-1")
+		m.rules.audit.result = &wire.AuditVerifyResult{Entries: 214, BrokenAt: 57, Detail: "The hash does not belong to what stands there."}
+		m.rules.audit.draw()
+		return m.root
+	}},
+	{"rules-empty", mainSize, func(t *testing.T, r *rig) fyne.CanvasObject {
 		busy(t, r)
 		m := newMainWindow(r.desk)
-		m.open(pageService)
+		m.rules.known, m.rules.asked = true, r.clock
+		m.open(pageRules)
 		return m.root
 	}},
 	{"empty", mainSize, func(_ *testing.T, r *rig) fyne.CanvasObject {
@@ -45,6 +104,15 @@ var pictures = []struct {
 		know[wire.Mission](r, wire.TopicMissions)
 		r.providers.list, r.providers.known = agents(), true
 		r.trayKnown = true
+		return newMainWindow(r.desk).root
+	}},
+	{"empty-many", leastSize, func(_ *testing.T, r *rig) fyne.CanvasObject {
+		r.st.SetLink(model.Running, "")
+		know[wire.Mission](r, wire.TopicMissions)
+		for _, name := range []string{"claude", "codex", "acp:opencode", "acp:gemini", "acp:goose", "acp:qwen"} {
+			r.providers.list = append(r.providers.list, wire.Provider{Name: name, Found: true, Version: "1.2.3"})
+		}
+		r.providers.known = true
 		return newMainWindow(r.desk).root
 	}},
 	{"stopped", mainSize, func(_ *testing.T, r *rig) fyne.CanvasObject {
@@ -58,7 +126,37 @@ var pictures = []struct {
 	}},
 	{"mission", mainSize, drawMission},
 	{"mission-small", leastSize, drawMission},
+	{"room", mainSize, func(t *testing.T, r *rig) fyne.CanvasObject { return drawRoom(t, r).root }},
+	{"effects-small", leastSize, func(t *testing.T, r *rig) fyne.CanvasObject {
+		w := drawEffects(t, r)
+		w.done.refused["e-4"] = "The effect changed; look at it again."
+		w.refresh()
+		w.done.since = r.clock.Add(-armDelay)
+		w.done.enable()
+		return w.root
+	}},
+	{"recover", mainSize, func(t *testing.T, r *rig) fyne.CanvasObject { return drawRecover(t, r, nil).root }},
+	{"recover-small", leastSize, func(t *testing.T, r *rig) fyne.CanvasObject { return drawRecover(t, r, nil).root }},
+	{"changes", mainSize, func(t *testing.T, r *rig) fyne.CanvasObject { return drawChanges(t, r, nil).root }},
+	{"changes-small", leastSize, func(t *testing.T, r *rig) fyne.CanvasObject { return drawChanges(t, r, nil).root }},
+	{"worktree-remove", mainSize, func(t *testing.T, r *rig) fyne.CanvasObject {
+		w := drawChanges(t, r, endedWorktree)
+		w.diffs.tree.askRemove()
+		return w.root
+	}},
 	{"approval-command", fyne.NewSize(800, 570), func(t *testing.T, r *rig) fyne.CanvasObject { return drawApproval(t, r, "q-1") }},
+	{"approval-menu", fyne.NewSize(800, 570), func(t *testing.T, r *rig) fyne.CanvasObject {
+		busy(t, r)
+		know(r, wire.TopicApprovals, plainApproval(t), commandApproval(t))
+		w := shownApproval(r, "q-4")
+		w.openMenu()
+		w.menu.since = r.clock.Add(-armDelay)
+		w.menu.offers.Set(1)
+		w.menu.offers.OnChanged(1)
+		w.menu.first.FocusGained()
+		w.changed()
+		return w.root
+	}},
 	{"approval-diff", fyne.NewSize(800, 620), func(t *testing.T, r *rig) fyne.CanvasObject { return drawApproval(t, r, "q-2") }},
 	{"approval-start", fyne.NewSize(800, 700), func(t *testing.T, r *rig) fyne.CanvasObject {
 		busy(t, r)
@@ -66,7 +164,47 @@ var pictures = []struct {
 		return shownApproval(r, "q-3").root
 	}},
 	{"new-mission", mainSize, func(t *testing.T, r *rig) fyne.CanvasObject { return drawForm(t, r).root }},
+	{"new-mission-worktree", mainSize, func(t *testing.T, r *rig) fyne.CanvasObject {
+		f := drawForm(t, r)
+		f.worktree.Set(true)
+		f.worktree.OnChanged(true)
+		f.limits.fill(mission.Limits{MemoryMB: 4096}, true)
+		f.limits.toggle.OnTapped()
+		f.form.Checked(f.form.Params(), wire.MissionCheckResult{Checks: []wire.FieldCheck{
+			{Field: "folder", Name: "git checkout", OK: true, Message: "A git checkout, on main at 3f9c2e1."},
+			{Field: "worktree", Name: "worktree", OK: true, Message: "A worktree of its own will be made in /home/me/code, on a branch of its own."},
+			{Field: "provider", Name: "provider", OK: true, Message: "Claude Code 2.0.31 was found and is signed in."},
+			{Field: "limits", Name: "limits", OK: true, Message: "4 GiB of memory, kept by the system."},
+		}})
+		f.refresh()
+		return f.root
+	}},
 	{"new-mission-small", leastSize, func(t *testing.T, r *rig) fyne.CanvasObject { return drawForm(t, r).root }},
+}
+
+func drawSettings(t *testing.T, r *rig) fyne.CanvasObject {
+	busy(t, r)
+	r.providers.list = []wire.Provider{
+		{Name: "claude", Title: "Claude Code", Found: true, Path: "/home/me/.local/share/claude/versions/2.0.31", Version: "2.0.31", SignedIn: ptr(true), Endpoint: "https://gateway.example.com/anthropic"},
+		{Name: "codex", Title: "Codex", Found: true, Path: "/usr/local/lib/node_modules/@openai/codex/bin/codex", Version: "0.63.0", SignedIn: ptr(false),
+			Problem: "Codex is not signed in.", Fix: "Run `codex login` in a terminal, or pass on `OPENAI_API_KEY`."},
+		{Name: "acp:opencode", Title: "opencode", Own: true, Entry: &wire.ProviderEntry{Name: "opencode", Command: "opencode", Args: []string{"acp"}}, Problem: "opencode is not installed: there is no program opencode.", Fix: "Install it with `npm install -g opencode-ai`, or correct its path in the settings."},
+		{Name: "acp:demo", Title: "Demo agent", Found: true, Path: "/usr/bin/reeve", SignedIn: ptr(true)},
+	}
+	m := newMainWindow(r.desk)
+	m.open(pageSettings)
+	return m.root
+}
+
+// drawRules is the page of rules with some of each kind.
+func drawRules(t *testing.T, r *rig) *mainWindow {
+	busy(t, r)
+	m := newMainWindow(r.desk)
+	m.rules.rules, m.rules.known, m.rules.asked = standing(), true, r.clock
+	m.rules.audit.result, m.rules.audit.at = &wire.AuditVerifyResult{Entries: 214, OK: true, Head: strings.Repeat("4f1c09ab", 8)}, "15:05"
+	m.rules.audit.draw()
+	m.open(pageRules)
+	return m
 }
 
 func drawMission(t *testing.T, r *rig) fyne.CanvasObject {
@@ -80,6 +218,38 @@ func drawMission(t *testing.T, r *rig) fyne.CanvasObject {
 	}
 	w.refresh()
 	return w.root
+}
+
+// drawRoom is a mission's room with messages of everybody.
+func drawRoom(t *testing.T, r *rig) *missionWindow {
+	busy(t, r)
+	page := talk()
+	before := page.Room
+	before.Last = "msg_4"
+	know(r, wire.TopicRooms, before)
+	know(r, wire.TopicRooms, page.Room)
+	know(r, wire.TopicEffects, journal(t)...)
+	r.reply = func(method string, _ any) (any, error) {
+		if method == wire.MethodRoomMessages {
+			return page, nil
+		}
+		return nil, nil
+	}
+	w := newMissionWindow(r.desk, "m-parser")
+	w.open(tabRoom)
+	r.until("the room", func() bool { return w.room.loaded })
+	return w
+}
+
+// drawEffects is a mission's journal, its buttons armed.
+func drawEffects(t *testing.T, r *rig) *missionWindow {
+	busy(t, r)
+	know(r, wire.TopicEffects, journal(t)...)
+	w := newMissionWindow(r.desk, "m-parser")
+	w.open(tabEffects)
+	w.done.since = r.clock.Add(-armDelay)
+	w.done.enable()
+	return w
 }
 
 func drawApproval(t *testing.T, r *rig, id string) fyne.CanvasObject {
@@ -106,7 +276,7 @@ func drawForm(t *testing.T, r *rig) *formWindow {
 	f.scope.SetText("Split the settings page into Profile, Notifications and Billing, each with its own route. Keep every form's behaviour and its tests. Don't touch the design tokens; ask before adding a dependency.")
 	f.form.Checked(f.form.Params(), wire.MissionCheckResult{Checks: []wire.FieldCheck{
 		{Field: "folder", Name: "git checkout", OK: true, Message: "A git checkout, on main at 3f9c2e1."},
-		{Field: "folder", Name: "another mission works here", Message: "“Upgrade React” owns this checkout.", Fix: "Wait until it ended, or choose another checkout."},
+		{Field: "folder", Name: "nobody else works here", Message: "Mission 7k2m9q already works in ~/code/shop-web.", Fix: "Wait for that mission, stop it, or choose another checkout."},
 		{Field: "provider", Name: "provider", OK: true, Message: "Claude Code 2.0.31 was found and is signed in."},
 		{Field: "scope", Name: "scope", OK: true, Message: "The scope is complete."},
 		{Field: "minutes", Name: "minutes", OK: true, Message: "60 minutes."},

@@ -3,6 +3,7 @@ package view
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -13,31 +14,80 @@ import (
 	"github.com/reevehq/reeve/ui/model"
 )
 
-// serviceControl starts and stops the service, one thing at a time. busy and
-// problem are shown where the buttons are.
+// serviceControl registers, starts and stops the service, one thing at a time.
+// busy and problem are shown where the buttons are.
 type serviceControl struct {
 	busy    string // "Starting the service"
 	problem string
+	starts  string // what has the service started; "" while that is not known
+	logon   bool   // it is started at log-on
+	asked   bool   // starts is known, or being asked for
 }
 
-// startLimit is how long the command that starts the service may take.
-const startLimit = 30 * time.Second
+// startLimit is how long a command that starts the service may take; a restart
+// waits for turns.
+const startLimit = 2 * time.Minute
 
-func (s *serviceControl) connected() { s.problem = "" }
+func (s *serviceControl) connected() { s.problem, s.asked = "", false }
 
 // start runs `reeve service start`, which leaves the service running on its own.
 func (s *serviceControl) start(d *desk) {
 	s.run(d, "Starting the service", func(ctx context.Context) error { return d.reeve(ctx, "service", "start") })
 }
 
-// restart ends the service and starts it again. Work goes on in between.
+// install registers the service with the system, which starts it at each log-on
+// and now.
+func (s *serviceControl) install(d *desk) {
+	s.run(d, "Registering the service", func(ctx context.Context) error { return d.reeve(ctx, "service", "install") })
+}
+
+// restart ends the service and starts it again, as after an update. Work goes on
+// in between.
 func (s *serviceControl) restart(d *desk) {
-	s.run(d, "Restarting the service", func(ctx context.Context) error {
-		if err := d.reeve(ctx, "service", "stop"); err != nil {
-			return err
+	s.run(d, "Restarting the service", func(ctx context.Context) error { return d.reeve(ctx, "service", "restart") })
+}
+
+// look finds out what starts the service, once, and again after each change.
+func (s *serviceControl) look(d *desk) {
+	if s.asked || d.o.Reeve == "" {
+		return
+	}
+	s.asked = true
+	task(d, func(ctx context.Context) (registration, error) { return readRegistration(ctx, d.o.Reeve) }, func(r registration, err error) {
+		s.starts, s.logon = "", err == nil && r.AtLogon
+		switch {
+		case err != nil: // an older program beside this one, say: nothing is claimed
+		case r.AtLogon:
+			s.starts = "at log-on and after a crash, by " + r.Manager
+		case r.Manager == "":
+			s.starts = "when somebody starts it; this system has no service manager for it"
+		default:
+			s.starts = "when somebody starts it"
 		}
-		return d.reeve(ctx, "service", "start")
+		d.changed()
 	})
+}
+
+// registration is what this program reads of `reeve service status --json`.
+type registration struct {
+	Manager string `json:"manager"`
+	AtLogon bool   `json:"at_logon"`
+}
+
+func readRegistration(ctx context.Context, reeve string) (registration, error) {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, reeve, "service", "status", "--json")
+	hide(cmd)
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output() // a service that does not run is an exit code, and described all the same
+	var r struct {
+		Service *registration `json:"service"`
+	}
+	if wrong := json.Unmarshal(out, &r); wrong != nil || r.Service == nil {
+		return registration{}, errors.Join(err, wrong, errors.New("reeve service status says nothing of the service"))
+	}
+	return *r.Service, nil
 }
 
 // stop asks the service to end; workers go on under their guards.
@@ -54,7 +104,7 @@ func (s *serviceControl) run(d *desk, what string, f func(context.Context) error
 	}
 	s.busy, s.problem = what, ""
 	task(d, func(ctx context.Context) (struct{}, error) { return struct{}{}, f(ctx) }, func(_ struct{}, err error) {
-		s.busy, s.problem = "", sentence(err)
+		s.busy, s.problem, s.asked = "", sentence(err), false
 		if err != nil {
 			d.notifier.send(model.Note{Title: what + " did not work", Body: s.problem, Do: model.DoOpen})
 		}
@@ -73,6 +123,7 @@ func (d *desk) reeve(ctx context.Context, args ...string) error {
 	defer cancel()
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, d.o.Reeve, args...)
+	hide(cmd)
 	cmd.Stderr = &said
 	cmd.WaitDelay = time.Second
 	err := cmd.Run()

@@ -2,15 +2,17 @@ package view
 
 import (
 	"encoding/json"
-	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // capital starts a word with a capital letter.
 func capital(s string) string {
-	if s == "" {
+	r, n := utf8.DecodeRuneInString(s)
+	if n == 0 {
 		return s
 	}
-	return strings.ToUpper(s[:1]) + s[1:]
+	return string(unicode.ToUpper(r)) + s[n:]
 }
 
 func encode(v any) (json.RawMessage, error) { return json.Marshal(v) }

@@ -2,8 +2,10 @@ package view
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"fyne.io/fyne/v2"
 
@@ -36,6 +38,8 @@ func (v *transcriptView) tool(i int, it model.Item) fyne.CanvasObject {
 			text = "failed"
 		}
 		cells = append(cells, kit.Gap(10), kit.NewIcon(kit.ShapeFailed, 11, kit.Wrong), kit.Gap(5), kit.Shrink(kit.NewText(text, kit.SizeSmall, kit.Wrong).CutEnd()))
+	case "unknown":
+		cells = append(cells, kit.Gap(10), kit.NewIcon(kit.ShapeNeeds, 11, kit.Waiting), kit.Gap(5), kit.NewText("no result known", kit.SizeSmall, kit.Waiting))
 	case "denied", "cancelled":
 		cells = append(cells, kit.Gap(10), kit.NewIcon(kit.ShapeStopped, 10, kit.Quiet), kit.Gap(5), kit.Note(t.Status))
 	case "running":
@@ -75,6 +79,9 @@ func (v *transcriptView) inside(t *model.ToolRow) fyne.CanvasObject {
 
 func (v *transcriptView) block(title, name, text string, diff bool) fyne.CanvasObject {
 	lines := spans(approval.Visible(text).Lines)
+	if diff {
+		lines = diffSpans(text)
+	}
 	var body fyne.CanvasObject
 	total := len(lines)
 	if diff {
@@ -113,6 +120,12 @@ func (d *desk) openText(title string, lines [][]kit.Span, diff bool) {
 		}
 	})
 	w.Show()
+}
+
+// openPatch shows a change of any length in a window of its own.
+func (d *desk) openPatch(title, patch string) {
+	task(d, func(context.Context) ([][]kit.Span, error) { return diffSpans(strings.TrimSuffix(patch, "\n")), nil },
+		func(lines [][]kit.Span, _ error) { d.openText(title, lines, true) })
 }
 
 // spans turns the rules' spans into those that are drawn.

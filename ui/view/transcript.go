@@ -101,12 +101,8 @@ func (v *transcriptView) add(e wire.Entry) {
 		return
 	}
 	v.loaded = true
-	log, _ := v.log.Last()
 	if v.log.Add(e) {
 		v.changed = true
-	}
-	if now, _ := v.log.Last(); log != "" && now != log {
-		v.reset()
 	}
 }
 

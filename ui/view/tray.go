@@ -2,6 +2,9 @@ package view
 
 import (
 	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"reflect"
 	"time"
 
@@ -22,10 +25,12 @@ type tray struct {
 	first bool
 }
 
-// newTray returns nil where the driver knows no tray.
+// newTray returns nil where no tray can be.
 func newTray(d *desk) *tray {
 	host, ok := d.app.(desktop.App)
-	if !ok {
+	if !ok || sessionBusTray && !hasSessionBus() {
+		// Without a bus there is no place for an icon, and Fyne, which would
+		// make one all the same, fails when it comes to take it away.
 		return nil
 	}
 	t := &tray{d: d, host: host, first: true}
@@ -80,7 +85,7 @@ func trayHost() bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), busLimit)
 	defer cancel()
-	c, err := dbus.ConnectSessionBus(dbus.WithContext(ctx))
+	c, err := sessionBus(dbus.WithContext(ctx))
 	if err != nil {
 		return false
 	}
@@ -88,4 +93,27 @@ func trayHost() bool {
 	var has bool
 	err = c.BusObject().CallWithContext(ctx, "org.freedesktop.DBus.NameHasOwner", 0, "org.kde.StatusNotifierWatcher").Store(&has)
 	return err == nil && has
+}
+
+// sessionBus connects to the session bus. One that nobody started is not started
+// for a look, which the library would do.
+func sessionBus(o ...dbus.ConnOption) (*dbus.Conn, error) {
+	if os.Getenv("DBUS_SESSION_BUS_ADDRESS") == "" {
+		dir := os.Getenv("XDG_RUNTIME_DIR")
+		if _, err := os.Stat(filepath.Join(dir, "bus")); dir == "" || err != nil {
+			return nil, errors.New("there is no session bus")
+		}
+	}
+	return dbus.ConnectSessionBus(o...)
+}
+
+// hasSessionBus tells whether a session bus answers.
+func hasSessionBus() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), busLimit)
+	defer cancel()
+	c, err := sessionBus(dbus.WithContext(ctx))
+	if err == nil {
+		_ = c.Close()
+	}
+	return err == nil
 }

@@ -50,8 +50,8 @@ type call struct {
 }
 
 func (r *rig) send(n model.Note) { r.notes = append(r.notes, n) }
-func (r *rig) settle(pending func(string) bool) {
-	r.notes = slices.DeleteFunc(r.notes, func(n model.Note) bool { return n.Do == model.DoReview && !pending(n.ID) })
+func (r *rig) settle(waits func(model.Note) bool) {
+	r.notes = slices.DeleteFunc(r.notes, func(n model.Note) bool { return !waits(n) })
 }
 func (r *rig) listen(context.Context) {}
 func (r *rig) close()                 {}
@@ -121,7 +121,7 @@ func (r *rig) hop() {
 // until runs hops until ok holds.
 func (r *rig) until(what string, ok func() bool) {
 	r.t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(4 * time.Minute)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for !ok() {

@@ -29,7 +29,8 @@ type mainWindow struct {
 
 	missions  *missionsPage
 	approvals *approvalsPage
-	service   *servicePage
+	rules     *rulesPage
+	settings  *settingsPage
 	link      *linkPage
 	footer    *footer
 }
@@ -38,23 +39,25 @@ type mainWindow struct {
 const (
 	pageMissions  = "Missions"
 	pageApprovals = "Approvals"
-	pageService   = "Service"
+	pageRules     = "Rules and audit"
+	pageSettings  = "Settings"
 )
 
 // newMainWindow builds the content; see openMain for the window.
 func newMainWindow(d *desk) *mainWindow {
 	m := &mainWindow{d: d, page: pageMissions}
-	m.missions, m.approvals, m.service, m.link, m.footer = newMissionsPage(d), newApprovalsPage(d), newServicePage(d), newLinkPage(d), newFooter(d)
+	m.missions, m.approvals, m.rules, m.settings = newMissionsPage(d), newApprovalsPage(d), newRulesPage(d), newSettingsPage(d)
+	m.link, m.footer = newLinkPage(d), newFooter(d)
 	m.nav = map[string]*kit.NavItem{}
-	for name, shape := range map[string]kit.Shape{pageMissions: kit.ShapeMissions, pageApprovals: kit.ShapeApprovals, pageService: kit.ShapeSettings} {
+	for name, shape := range map[string]kit.Shape{pageMissions: kit.ShapeMissions, pageApprovals: kit.ShapeApprovals, pageRules: kit.ShapeRules, pageSettings: kit.ShapeSettings} {
 		m.nav[name] = kit.NewNavItem(shape, name, func() { m.open(name) })
 	}
 	side := kit.Over(kit.Side, kit.Sized(208, 0, kit.Pad(16, 12, 12, 12, kit.Col(2,
 		kit.Pad(0, 10, 0, 10, kit.Row(8, kit.NewIcon(kit.ShapeMark, 20, kit.Accent), kit.Strong("Reeve"))),
 		kit.Gap(14),
-		m.nav[pageMissions], m.nav[pageApprovals],
+		m.nav[pageMissions], m.nav[pageApprovals], m.nav[pageRules],
 		kit.Spring(),
-		m.nav[pageService]))))
+		m.nav[pageSettings]))))
 	m.place = kit.Sized(660, 0, m.missions.root)
 	m.root = kit.Over(kit.Ground, kit.Col(0,
 		kit.Grow(kit.Columns(0, kit.Fix(208, side), kit.VLine(), kit.Grow(m.place))),
@@ -92,6 +95,23 @@ func (d *desk) openMain() {
 	m.win.Show()
 }
 
+// focus puts the focus on something in the main window that it was given this
+// moment: the driver can't tell yet in which window that is.
+func (d *desk) focus(o interface {
+	fyne.CanvasObject
+	fyne.Focusable
+}) {
+	var c fyne.Canvas
+	if d.main != nil && d.main.win != nil {
+		c = d.main.win.Canvas()
+	} else {
+		c = d.app.Driver().CanvasForObject(o)
+	}
+	if c != nil {
+		c.Focus(o)
+	}
+}
+
 func (m *mainWindow) open(page string) {
 	m.page = page
 	m.refresh()
@@ -112,15 +132,18 @@ func (m *mainWindow) refresh() {
 	m.footer.refresh()
 	var o fyne.CanvasObject
 	switch {
-	case m.page == pageService:
-		m.service.refresh()
-		o = m.service.root
+	case m.page == pageSettings:
+		m.settings.refresh()
+		o = m.settings.root
 	case m.link.needed():
 		m.link.refresh()
 		o = m.link.root
 	case m.page == pageApprovals:
 		m.approvals.refresh()
 		o = m.approvals.root
+	case m.page == pageRules:
+		m.rules.refresh()
+		o = m.rules.root
 	default:
 		m.missions.refresh()
 		o = m.missions.root

@@ -7,10 +7,15 @@
 // blurs at the other's sizes: 16 serves 16, 32, 48 and 64 pixels, 22 serves 22
 // and 24 (at 24 the drawing keeps its size and gains a pixel all round, since
 // 22 does not divide 24).
+//
+//	go run ./packaging/icons/generate -app DIR
+//
+// writes the application's icon into DIR in the forms that packages want.
 package main
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"image"
 	"image/png"
@@ -31,7 +36,15 @@ const (
 )
 
 func main() {
-	if err := write("packaging/icons", "assets"); err != nil {
+	app := flag.String("app", "", "write the application's icon for packages into this `folder` instead")
+	flag.Parse()
+	var err error
+	if *app != "" {
+		err = writeApp("packaging/icons", *app)
+	} else {
+		err = write("packaging/icons", "assets")
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "generate icons:", err)
 		os.Exit(1)
 	}

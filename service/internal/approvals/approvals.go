@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/reevehq/reeve/app/approval"
@@ -41,19 +43,31 @@ var (
 
 // Record is one approval from the moment it was asked.
 type Record struct {
-	ID        string          `json:"id"`
-	Kind      approval.Kind   `json:"kind"`
-	Mission   string          `json:"mission"`
-	Attempt   string          `json:"attempt,omitempty"`
-	Turn      string          `json:"turn,omitempty"`
-	TurnNo    int             `json:"turn_number,omitempty"`
-	Tool      string          `json:"tool,omitempty"` // as the subject names it
-	Subject   json.RawMessage `json:"subject"`        // JSON, or a reference to a blob
-	Digest    string          `json:"digest"`
-	Ref       string          `json:"ref,omitempty"` // the record that a recovery is about
-	CreatedAt time.Time       `json:"created_at"`
-	State     approval.State  `json:"state"`
-	Answer    *Answer         `json:"answer,omitempty"`
+	ID      string          `json:"id"`
+	Kind    approval.Kind   `json:"kind"`
+	Mission string          `json:"mission"`
+	Attempt string          `json:"attempt,omitempty"`
+	Turn    string          `json:"turn,omitempty"`
+	TurnNo  int             `json:"turn_number,omitempty"`
+	Tool    string          `json:"tool,omitempty"` // as the subject names it
+	Subject json.RawMessage `json:"subject"`        // JSON, or a reference to a blob
+	Digest  string          `json:"digest"`
+	Ref     string          `json:"ref,omitempty"` // the record that a recovery is about
+	// Effect is the call of a tool of Reeve's own that asks. No guard waits for
+	// the answer then: it completes the effect.
+	Effect    string         `json:"effect,omitempty"`
+	CreatedAt time.Time      `json:"created_at"`
+	State     approval.State `json:"state"`
+	Answer    *Answer        `json:"answer,omitempty"`
+	// Request is what rules see of it, where a rule can be made of it; Rule is
+	// the one that its answer made. Same tells requests for the same thing.
+	Request *approval.Request `json:"request,omitempty"`
+	Rule    string            `json:"rule,omitempty"`
+	Same    string            `json:"same,omitempty"`
+	// Joins is the request that this one repeats: it waits for the same answer
+	// and is not shown. Joined are those that do so with this one.
+	Joins  string   `json:"joins,omitempty"`
+	Joined []string `json:"joined,omitempty"`
 	// Delivered: the guard acknowledged the answer. Until then it is sent
 	// again.
 	Delivered bool `json:"delivered,omitempty"`
@@ -73,6 +87,8 @@ func (w Who) String() string {
 	switch {
 	case w.Rule != "":
 		return "rule " + w.Rule
+	case w.Program != "" && w.TTY != "":
+		return fmt.Sprintf("%s (pid %d, %s)", w.Program, w.PID, w.TTY)
 	case w.Program != "":
 		return fmt.Sprintf("%s (pid %d)", w.Program, w.PID)
 	}
@@ -119,8 +135,9 @@ func Ask(tx *store.Tx, r Record) error {
 }
 
 // Decide records a person's or a rule's answer. The digest must repeat the
-// approval's. On ErrAnswered and ErrStale the record tells how it ended.
-func Decide(tx *store.Tx, id, digest string, a Answer) (Record, error) {
+// approval's. On ErrAnswered and ErrStale the record tells how it ended. rule
+// is the one that the answer makes, or nil: both are journaled or neither.
+func Decide(tx *store.Tx, id, digest string, a Answer, rule *approval.Rule) (Record, error) {
 	r, ok, err := store.GetJSON[Record](tx, bucket, id)
 	if err != nil {
 		return Record{}, err
@@ -141,6 +158,22 @@ func Decide(tx *store.Tx, id, digest string, a Answer) (Record, error) {
 	r.State, r.Answer = approval.Denied, &a
 	if a.Allow {
 		r.State = approval.Allowed
+	}
+	if rule != nil {
+		r.Rule = rule.ID
+		if err := AddRule(tx, *rule); err != nil {
+			return r, err
+		}
+	}
+	joined, err := Together(tx, r)
+	for _, j := range joined {
+		if err == nil && j.State == approval.Pending {
+			j.State, j.Answer = r.State, r.Answer
+			err = settle(tx, j)
+		}
+	}
+	if err != nil {
+		return r, err
 	}
 	return r, settle(tx, r)
 }
@@ -173,6 +206,9 @@ func Close(tx *store.Tx, id string, state approval.State, via string, at time.Ti
 		return r, false, err
 	}
 	r.State, r.Answer = state, &Answer{Who: Who{Via: via}, At: at}
+	if err := handOn(tx, r); err != nil {
+		return r, false, err
+	}
 	return r, true, settle(tx, r)
 }
 
@@ -182,6 +218,7 @@ func CloseAll(tx *store.Tx, mission string, state approval.State, via string, at
 	if err != nil {
 		return nil, err
 	}
+	slices.SortStableFunc(waiting, func(a, b Record) int { return strings.Compare(b.Joins, a.Joins) }) // repeats first: none is handed a question that ends, too
 	for i, r := range waiting {
 		if waiting[i], _, err = Close(tx, r.ID, state, via, at); err != nil {
 			return nil, err
@@ -220,7 +257,8 @@ func Get(tx *store.Tx, id string) (Record, bool, error) {
 	return store.GetJSON[Record](tx, bucket, id)
 }
 
-// Pending returns what waits, oldest first; mission "" means all.
+// Pending returns what waits, oldest first, repeats included; mission "" means
+// all.
 func Pending(tx *store.Tx, mission string) ([]Record, error) {
 	return listed(tx, pending, mission)
 }
@@ -250,7 +288,12 @@ func listed(tx *store.Tx, index, mission string) ([]Record, error) {
 // Waiting counts what waits, by mission, without reading the requests.
 func Waiting(tx *store.Tx) (map[string]int, error) {
 	out := map[string]int{}
-	err := scan(tx, pending, func(_ string, w waiting) error { out[w.Mission]++; return nil })
+	err := scan(tx, pending, func(_ string, w waiting) error {
+		if w.Joins == "" {
+			out[w.Mission]++
+		}
+		return nil
+	})
 	return out, err
 }
 
@@ -258,6 +301,7 @@ func Waiting(tx *store.Tx) (map[string]int, error) {
 type waiting struct {
 	Mission string        `json:"mission"`
 	Kind    approval.Kind `json:"kind"`
+	Joins   string        `json:"joins,omitempty"`
 }
 
 func scan(tx *store.Tx, index string, fn func(id string, w waiting) error) error {
@@ -268,7 +312,7 @@ func scan(tx *store.Tx, index string, fn func(id string, w waiting) error) error
 			if err != nil {
 				return false, err
 			}
-			w = waiting{r.Mission, r.Kind}
+			w = waiting{r.Mission, r.Kind, r.Joins}
 		} else if err := json.Unmarshal(v, &w); err != nil {
 			return false, fmt.Errorf("read the index %s: %w", index, err)
 		}
@@ -299,18 +343,19 @@ func settle(tx *store.Tx, r Record) error {
 	e := store.AuditEntry{Kind: store.AuditAnswer, Mission: r.Mission, Approval: r.ID, Text: string(r.Kind) + " " + string(r.State)}
 	if r.Answer != nil {
 		e.Actor = r.Answer.Who.String()
-		e.Data = auditData(map[string]any{"digest": r.Digest, "who": r.Answer.Who, "reason": r.Answer.Reason, "stop": r.Answer.Stop})
+		e.Data = auditData(map[string]any{"digest": r.Digest, "who": r.Answer.Who, "reason": r.Answer.Reason, "stop": r.Answer.Stop,
+			"for": r.Answer.For, "pattern": r.Answer.Pattern, "rule_made": r.Rule})
 	}
 	return tx.Audit(e)
 }
 
 func put(tx *store.Tx, r Record) error {
 	answered := r.State == approval.Allowed || r.State == approval.Denied
-	asks := r.Attempt != "" && r.Kind != approval.MissionRecover // a guard asks, and waits for the answer
+	asks := r.Attempt != "" && r.Kind != approval.MissionRecover && r.Effect == "" // a guard asks, and waits for the answer
 	for index, in := range map[string]bool{pending: r.State == approval.Pending, unheard: answered && asks && !r.Delivered} {
 		var err error
 		if in {
-			err = store.PutJSON(tx, index, r.ID, waiting{r.Mission, r.Kind})
+			err = store.PutJSON(tx, index, r.ID, waiting{r.Mission, r.Kind, r.Joins})
 		} else {
 			err = tx.Delete(index, []byte(r.ID))
 		}

@@ -27,7 +27,7 @@ func open(t *testing.T) *store.DB {
 		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
-		if err := store.CheckFile(path); err != nil {
+		if err := store.CheckFile(path, store.Options{}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -53,7 +53,7 @@ func TestDecide(t *testing.T) {
 		t.Fatal(err)
 	}
 	decide := func(id, digest string) (r approvals.Record, err error) {
-		err = update(t, db, func(tx *store.Tx) (err error) { r, err = approvals.Decide(tx, id, digest, yes()); return err })
+		err = update(t, db, func(tx *store.Tx) (err error) { r, err = approvals.Decide(tx, id, digest, yes(), nil); return err })
 		return r, err
 	}
 	if _, err := decide("p-9", "x"); !errors.Is(err, approvals.ErrNotFound) {
@@ -90,7 +90,7 @@ func TestExpiredIsNotDenied(t *testing.T) {
 	if err != nil || len(closed) != 1 || closed[0].State != approval.Expired || closed[0].Answer.Who.Via != "deadline" {
 		t.Fatalf("%+v, %v", closed, err)
 	}
-	err = update(t, db, func(tx *store.Tx) error { _, err := approvals.Decide(tx, "p-1", "d-p-1", yes()); return err })
+	err = update(t, db, func(tx *store.Tx) error { _, err := approvals.Decide(tx, "p-1", "d-p-1", yes(), nil); return err })
 	if !errors.Is(err, approvals.ErrStale) {
 		t.Errorf("answering what has expired: %v", err)
 	}
@@ -111,7 +111,7 @@ func TestAskedTwiceIsOne(t *testing.T) {
 		if err := approvals.Ask(tx, ask("p-1", "m-1")); err != nil {
 			return err
 		}
-		if _, err := approvals.Decide(tx, "p-1", "d-p-1", yes()); err != nil {
+		if _, err := approvals.Decide(tx, "p-1", "d-p-1", yes(), nil); err != nil {
 			return err
 		}
 		return approvals.Ask(tx, ask("p-1", "m-1")) // the log was read again
@@ -173,7 +173,7 @@ func TestQueueModel(t *testing.T) {
 					model[id] = approval.Pending
 				}
 			case "allow":
-				err = update(t, db, func(tx *store.Tx) error { _, err := approvals.Decide(tx, id, "d-"+id, yes()); return err })
+				err = update(t, db, func(tx *store.Tx) error { _, err := approvals.Decide(tx, id, "d-"+id, yes(), nil); return err })
 				if (err == nil) != (before == approval.Pending) {
 					rt.Fatalf("answering %q: %v", before, err)
 				}
@@ -182,7 +182,7 @@ func TestQueueModel(t *testing.T) {
 				}
 				err = nil
 			case "wrong":
-				err = update(t, db, func(tx *store.Tx) error { _, err := approvals.Decide(tx, id, "d-other", yes()); return err })
+				err = update(t, db, func(tx *store.Tx) error { _, err := approvals.Decide(tx, id, "d-other", yes(), nil); return err })
 				if err == nil {
 					rt.Fatalf("a wrong digest was taken for %q", before)
 				}
@@ -280,7 +280,7 @@ func TestUnheard(t *testing.T) {
 	}
 	want("asked", "m-1")
 	for _, id := range []string{"p-1", "p-3", "p-4", "p-5"} {
-		update(func(tx *store.Tx) error { _, err := approvals.Decide(tx, id, id, answer); return err })
+		update(func(tx *store.Tx) error { _, err := approvals.Decide(tx, id, id, answer, nil); return err })
 	}
 	update(func(tx *store.Tx) error {
 		_, err := approvals.Rule(tx, ask("p-6", "m-1", "a-1", approval.ToolCall), "reads", at)

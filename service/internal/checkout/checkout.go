@@ -33,9 +33,12 @@ func (r *Refusal) Error() string { return r.What + " " + r.Fix }
 type Tree struct {
 	Path   string // physically resolved
 	GitDir string
-	Branch string   // short name, or "" when detached or unborn
-	Head   string   // commit, or "" when there is none yet
-	Notes  []string // what a person should know before they allow work here
+	// CommonDir is the git directory that a linked worktree shares with the
+	// repository that it belongs to, else GitDir.
+	CommonDir string
+	Branch    string   // short name, or "" when detached or unborn
+	Head      string   // commit, or "" when there is none yet
+	Notes     []string // what a person should know before they allow work here
 }
 
 // Inspect resolves folder and applies every rule that needs no claim: it must
@@ -67,10 +70,10 @@ func Inspect(ctx context.Context, folder, stateDir string) (Tree, error) {
 	if err != nil {
 		return Tree{}, fmt.Errorf("resolve %s: %w", stateDir, err)
 	}
-	if within(path, state) {
+	if inside(path, state) {
 		return refuse("private state", fmt.Sprintf("%s lies inside Reeve's private state.", path), "Choose a checkout outside "+state+".")
 	}
-	if within(state, path) {
+	if inside(state, path) {
 		return refuse("private state", fmt.Sprintf("Reeve's private state %s lies inside %s, where the agent works.", state, path), "Choose another checkout, or move the state out of it with REEVE_STATE.")
 	}
 
@@ -85,7 +88,7 @@ func Inspect(ctx context.Context, folder, stateDir string) (Tree, error) {
 		}
 		return refuse("git checkout", fmt.Sprintf("%s is not a git checkout.", path), "Run git init there, or choose the root of a repository.")
 	}
-	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	lines := strings.SplitN(strings.TrimSuffix(out, "\n"), "\n", 3)
 	if len(lines) != 3 {
 		return Tree{}, fmt.Errorf("git rev-parse in %s: unexpected answer", path)
 	}
@@ -95,7 +98,10 @@ func Inspect(ctx context.Context, folder, stateDir string) (Tree, error) {
 	if lines[1] == "true" {
 		return refuse("git checkout", fmt.Sprintf("%s lies inside a repository's own .git folder.", path), "Choose the root of the checkout.")
 	}
-	t := Tree{Path: path, GitDir: lines[2]}
+	t := Tree{Path: path}
+	if t.GitDir, t.CommonDir, err = gitDirs(ctx, path); err != nil {
+		return Tree{}, err
+	}
 	top, err := git(ctx, path, "rev-parse", "--show-toplevel")
 	if err != nil {
 		return Tree{}, err
@@ -104,7 +110,7 @@ func Inspect(ctx context.Context, folder, stateDir string) (Tree, error) {
 	if err != nil {
 		return Tree{}, fmt.Errorf("resolve the root of %s: %w", path, err)
 	}
-	if !sameDir(root, path) {
+	if !same(root, path) {
 		return refuse("git checkout", fmt.Sprintf("%s is inside a checkout, but not its root.", path), "Choose "+root+".")
 	}
 	if head, err := git(ctx, path, "rev-parse", "--verify", "--quiet", "HEAD"); err == nil {
@@ -135,13 +141,33 @@ func within(path, dir string) bool {
 	return err == nil && (rel == "." || rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)))
 }
 
-func sameDir(a, b string) bool {
+// same says whether two paths lead to the same file, whatever the spelling: a
+// bind mount, another case on a file system that folds it. Two that are not
+// there yet are the same when their parents are and their names differ in
+// nothing but case.
+func same(a, b string) bool {
 	if a == b {
 		return true
 	}
 	ia, ea := os.Stat(a)
 	ib, eb := os.Stat(b)
-	return ea == nil && eb == nil && os.SameFile(ia, ib)
+	if ea == nil || eb == nil {
+		return ea == nil && eb == nil && os.SameFile(ia, ib)
+	}
+	da, db := filepath.Dir(a), filepath.Dir(b)
+	return da != a && db != b && strings.EqualFold(filepath.Base(a), filepath.Base(b)) && same(da, db)
+}
+
+// inside says whether path is dir or lies below it, by name or by identity.
+func inside(path, dir string) bool {
+	for !same(path, dir) {
+		up := filepath.Dir(path)
+		if up == path {
+			return false
+		}
+		path = up
+	}
+	return true
 }
 
 // Claim is the durable record that a mission owns a checkout.
@@ -160,7 +186,8 @@ const bucket = "claims"
 
 // Take records that mission owns path. It refuses a path that is the same as,
 // above or below one that is owned already; comparing files as well as names
-// catches bind mounts and file systems that fold case.
+// catches bind mounts and file systems that fold case. The path need not be
+// there yet: the worktree of a mission is claimed before it is made.
 func Take(tx *store.Tx, path, mission, attempt string, at time.Time) error {
 	if r := Conflict(tx, path, mission); r != nil {
 		return r
@@ -177,11 +204,11 @@ func Conflict(tx *store.Tx, path, mission string) *Refusal {
 		}
 		fix := "Wait for that mission, stop it, or choose another checkout."
 		switch {
-		case c.Path == path || sameDir(c.Path, path):
+		case same(c.Path, path):
 			found = &Refusal{Name: "nobody else works here", Owner: c.Mission, What: fmt.Sprintf("Mission %s already works in %s.", short(c.Mission), path), Fix: fix}
-		case within(path, c.Path):
+		case inside(path, c.Path):
 			found = &Refusal{Name: "nobody else works here", Owner: c.Mission, What: fmt.Sprintf("%s lies inside %s, where mission %s works.", path, c.Path, short(c.Mission)), Fix: fix}
-		case within(c.Path, path):
+		case inside(c.Path, path):
 			found = &Refusal{Name: "nobody else works here", Owner: c.Mission, What: fmt.Sprintf("Mission %s works in %s, inside %s.", short(c.Mission), c.Path, path), Fix: fix}
 		}
 		return found == nil, nil

@@ -170,7 +170,7 @@ func open(t *testing.T) *store.DB {
 		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
-		if err := store.CheckFile(path); err != nil {
+		if err := store.CheckFile(path, store.Options{}); err != nil {
 			t.Error(err)
 		}
 	})

@@ -15,6 +15,7 @@ func TestGitThatRunsAFilterIsRefused(t *testing.T) {
 	for _, args := range [][]string{{"init", "-q"}, {"config", "core.fsmonitor", "touch " + trap}} {
 		cmd := exec.Command("git", args...)
 		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1") // not as this machine is set up
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("git %v: %v %s", args, err, out)
 		}

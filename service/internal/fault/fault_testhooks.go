@@ -1,41 +1,40 @@
 //go:build testhooks
 
-// Package fault kills its process at a named place; see the other file.
+// Package fault stops its process at an armed place; see the other file.
 package fault
 
 import (
 	"fmt"
+	"io"
 	"os"
-	"sync"
-	"syscall"
+	"path/filepath"
 )
 
-var (
-	mu   sync.Mutex
-	hits = map[string]int{}
-)
+// Directory is the variable that names the directory in which tests arm points.
+const Directory = "REEVE_TEST_FAULT"
 
-// Point kills this process when the environment's REEVE_TEST_FAULT is
-// "name" (the first time) or "name#N" (the N-th time), after it noted that in
-// the file REEVE_TEST_FAULT_LOG.
+// Point does nothing unless a test made a named pipe of that name in the
+// directory. The first process that comes here then notes that beside it, opens
+// the pipe and goes on only when its other end was opened and closed again: so
+// the test learns that the place was reached, and decides who lives.
 func Point(name string) {
-	wanted := os.Getenv("REEVE_TEST_FAULT")
-	if wanted == "" {
+	dir := os.Getenv(Directory)
+	if dir == "" {
 		return
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	hits[name]++
-	if wanted != fmt.Sprintf("%s#%d", name, hits[name]) && !(wanted == name && hits[name] == 1) {
+	pipe := filepath.Join(dir, name)
+	if _, err := os.Lstat(pipe); err != nil {
 		return
 	}
-	// The same fault must not fire again in the next process.
-	f, err := os.OpenFile(os.Getenv("REEVE_TEST_FAULT_LOG"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	// The same fault must not strike again in the next process.
+	f, err := os.OpenFile(pipe+".fired", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return
 	}
-	fmt.Fprintf(f, "%s %d\n", name, os.Getpid())
+	fmt.Fprintf(f, "%d\n", os.Getpid())
 	_ = f.Close()
-	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	select {}
+	if f, err = os.Open(pipe); err == nil {
+		_, _ = io.Copy(io.Discard, f)
+		_ = f.Close()
+	}
 }

@@ -36,17 +36,29 @@ var errReplaced = errors.New("replaced while it was opened")
 const tries = 3
 
 // EnsureDir makes the directory path for the user alone, whatever the umask,
-// with missing parents, or proves that the one that exists is private. It fails
-// with a *Violation when it is not.
+// with missing parents, all durably, or proves that the one that exists is
+// private. It fails with a *Violation when it is not.
 func EnsureDir(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("make the private directory %s: %w", path, err)
-	}
-	err := mkdir(path)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := makeDir(path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make the private directory %s: %w", path, err)
 	}
 	return CheckDir(path)
+}
+
+// makeDir makes a directory that survives a loss of power, and with it all that
+// is made durable in it later.
+func makeDir(path string) error {
+	err := mkdir(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := makeDir(filepath.Dir(path)); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		err = mkdir(path)
+	}
+	if err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
 }
 
 // CheckDir returns nil if path is a private directory, a *Violation if it is
@@ -56,17 +68,16 @@ func CheckDir(path string) error { return checkDir(path) }
 // Check returns nil if path is a private file, a *Violation if it is not, and
 // another error (such as fs.ErrNotExist) if that could not be told.
 func Check(path string) error {
-	f, err := openChecked(path, os.O_RDONLY)
+	f, err := Open(path, os.O_RDONLY)
 	if err != nil {
 		return err
 	}
 	return f.Close()
 }
 
-// ReadFile reads a private file of at most max bytes. A file that someone
-// replaces meanwhile is opened again by name, three times at most.
+// ReadFile reads a private file of at most max bytes, opened as by Open.
 func ReadFile(path string, max int64) ([]byte, error) {
-	f, err := openChecked(path, os.O_RDONLY)
+	f, err := Open(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +111,7 @@ func Create(path string) (*os.File, error) {
 // it is missing.
 func OpenAppend(path string) (*os.File, error) {
 	for range tries {
-		f, err := openChecked(path, os.O_RDWR|os.O_APPEND)
+		f, err := Open(path, os.O_RDWR|os.O_APPEND)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return f, err
 		}
@@ -167,7 +178,10 @@ func shorten(base string) string {
 	return base
 }
 
-func openChecked(path string, flag int) (*os.File, error) {
+// Open opens a private file that is there, with a flag of os.OpenFile. A file
+// that someone replaces meanwhile is opened again by name, three times at most.
+// It fails with a *Violation when what was opened is not private.
+func Open(path string, flag int) (*os.File, error) {
 	for range tries {
 		f, err := open(path, flag)
 		if err != nil {

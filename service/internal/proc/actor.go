@@ -26,6 +26,12 @@ type Verdict struct {
 	Why string
 	// Info is what was seen of the process, as far as it could be read.
 	Info Info
+
+	// line is how it came to be, from the process upwards. A link from one run
+	// to the next is a session's leader, not a parent.
+	line [][]Info
+	// mntNS is the mount namespace of the process that judges.
+	mntNS string
 }
 
 // DescendsFromGuard judges whether the process peer acts for a worker: by
@@ -33,8 +39,8 @@ type Verdict struct {
 // is a worker. pidfd, when not nil, is a handle on the peer taken when it
 // connected; a peer that has ended since is a worker.
 //
-// It cannot see delegation: a worker that asks another program of the same
-// user (a terminal multiplexer, the service manager) to run something.
+// It cannot see delegation, a worker that asks another program of the same user
+// to run something: see [Verdict.Doubt].
 func DescendsFromGuard(peer int, pidfd *os.File, guards []Guarded) Verdict {
 	if peer <= 0 {
 		return Verdict{Worker: true, Why: "its process cannot be seen from here; it may live in another pid namespace"}
@@ -50,6 +56,7 @@ func DescendsFromGuard(peer int, pidfd *os.File, guards []Guarded) Verdict {
 		return Verdict{Worker: true, Why: "it belongs to a worker's job, or that could not be told"}
 	}
 	v := classify(peer, Inspect, guards, own.PidNS)
+	v.mntNS = own.MntNS
 	if !v.Worker && !handleAlive(pidfd, peer) {
 		return Verdict{Worker: true, Why: "its process has exited", Info: v.Info}
 	}
@@ -111,11 +118,14 @@ func judge(peer int, inspect func(int) (Info, error), guards []Guarded, ownNS st
 		if why := mark(chain, guards); why != "" {
 			return worker("%s", why)
 		}
-		orphan, found := firstOrphan(chain)
-		if !found {
+		i := firstOrphan(chain)
+		if i < 0 {
+			v.line = append(v.line, chain)
 			v.Why = "none of its ancestors is a guard"
 			return v, nil
 		}
+		v.line = append(v.line, chain[:i+1])
+		orphan := chain[i]
 		leader, err := inspect(orphan.SID)
 		if err != nil || leader.zombie {
 			return worker("process %d (%s) was left by its parent, and the leader of its session has ended", orphan.PID, orphan.Comm)
@@ -137,6 +147,9 @@ func mark(chain []Info, guards []Guarded) string {
 		}
 		if p.attempt != "" {
 			return who + " carries the mark of a worker in its environment"
+		}
+		if p.guards != "" {
+			return who + " carries the mark of a guard in its environment"
 		}
 		for _, g := range guards {
 			if g.Root.PID != 0 && p.ID == g.Root {
@@ -168,15 +181,15 @@ func within(sub, group string) bool {
 }
 
 // firstOrphan finds the lowest process of the chain whose present parent is
-// not the one that made it. A child is born into its parent's session and
+// not the one that made it, or returns -1. A child is born into its parent's session and
 // leaves it only by leading its own; so one that leads none, and whose parent
 // is in another session, was handed over when its parent ended (or its parent
 // left the session since). The same is assumed below pid 1.
-func firstOrphan(chain []Info) (Info, bool) {
+func firstOrphan(chain []Info) int {
 	for i, p := range chain {
 		if p.SID != p.PID && p.SID != 0 && i+1 < len(chain) && chain[i+1].SID != p.SID {
-			return p, true
+			return i
 		}
 	}
-	return Info{}, false
+	return -1
 }

@@ -16,11 +16,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 )
 
 // roleVar makes the test binary play one of the programs below instead of
@@ -53,6 +55,14 @@ func play(role string, args []string) int {
 	case "wait": // says that it is there, and waits for ever; "stubborn" ignores signals
 		if slices.Contains(args, "stubborn") {
 			signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+		} else {
+			// What runs in the background of a shell inherits that it is ignored.
+			interrupted := make(chan os.Signal, 1)
+			signal.Notify(interrupted, syscall.SIGINT)
+			go func() {
+				<-interrupted
+				os.Exit(1)
+			}()
 		}
 		if slices.Contains(args, "root") {
 			if err := syscall.Setuid(0); err != nil {
@@ -87,17 +97,46 @@ func play(role string, args []string) int {
 		say("ready", strconv.Itoa(os.Getpid()), "0")
 		_ = cmd.Wait()
 		select {}
+	case "burn": // uses processor time and memory, then stays unless told to "exit"
+		block := make([]byte, burnMemory)
+		for i := 0; i < len(block); i += 4096 {
+			block[i] = 1
+		}
+		for spent := time.Duration(0); spent < burnTime; {
+			var r unix.Rusage
+			if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
+				return fail(err)
+			}
+			spent = time.Duration(r.Utime.Nano() + r.Stime.Nano())
+		}
+		say("ready", strconv.Itoa(os.Getpid()), "0")
+		if slices.Contains(args, "exit") {
+			return 0
+		}
+		for { // the memory stays in use
+			time.Sleep(time.Hour)
+			block[0]++
+		}
 	case "guard":
 		return fail(guard(args))
 	case "keeper":
 		exe, _ := os.Executable()
 		_ = os.Setenv(roleVar, strings.Join(args, " "))
-		code, err := Keep(context.Background(), []string{exe}, os.Environ(), "/")
+		code, err := Keeper{
+			Name: fmt.Sprintf("test-%d", os.Getpid()), Scope: args[1] == "scope",
+			Argv: []string{exe}, Env: os.Environ(), Dir: "/",
+		}.Run(context.Background())
 		say("kept", strconv.Itoa(code))
 		return fail(err)
 	}
 	return fail(fmt.Errorf("unknown role %q", role))
 }
+
+// What a burning process uses at least.
+const (
+	burnMemory = 64 << 20
+	burnTime   = 300 * time.Millisecond
+)
 
 func say(words ...string) { fmt.Println(strings.Join(words, " ")) }
 
@@ -118,6 +157,8 @@ type reply struct {
 	Method  string
 	Cgroup  string
 	Zombies int
+	Usage   Usage
+	By      string
 }
 
 // guard is a small guard that obeys lines on its input, and ends its tree when
@@ -127,14 +168,20 @@ func guard(args []string) error {
 	if err != nil {
 		return err
 	}
-	tree, err := NewTreeWith(fmt.Sprintf("test-%d", os.Getpid()), Options{NoCgroup: args[0] == "subreaper"})
+	kept := len(args) > 1 && args[1] == "kept"
+	owner := os.Getpid()
+	if kept {
+		owner = parent.PID
+	}
+	tree, err := NewTreeWith(fmt.Sprintf("test-%d", owner), Options{NoCgroup: args[0] == "subreaper", Scope: args[0] == "scope" && !kept})
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	lines := make(chan string)
-	if len(args) > 1 && args[1] == "kept" {
+	var waits sync.WaitGroup
+	if kept {
 		for range 2 {
 			if _, err := tree.Start(self("orphan", "setsid", "wait", "stubborn", "listen")); err != nil {
 				return err
@@ -179,7 +226,17 @@ func guard(args []string) error {
 			}
 			id, err := tree.Start(cmd)
 			answer(reply{Self: id, Err: text(err)})
-			go func() { _ = cmd.Wait() }()
+			waits.Go(func() { _ = cmd.Wait() })
+		case "await": // until all that was started has ended
+			waits.Wait()
+			answer(reply{})
+		case "usage":
+			u, err := tree.Usage()
+			answer(reply{Usage: u, Err: text(err)})
+		case "limit":
+			n, _ := strconv.ParseInt(rest, 10, 64)
+			by, err := tree.LimitMemory(n)
+			answer(reply{By: by, Err: text(err)})
 		case "members":
 			m, err := tree.Members()
 			all, _ := everyone()
@@ -245,7 +302,7 @@ func run(t *testing.T, cmd *exec.Cmd) *program {
 	p := &program{t: t, cmd: cmd, in: in, out: bufio.NewReader(out)}
 	t.Cleanup(func() {
 		_ = in.Close() // a guard ends its tree and itself
-		late := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+		late := time.AfterFunc(4*time.Minute, func() { _ = cmd.Process.Kill() })
 		_ = cmd.Wait()
 		late.Stop()
 	})
@@ -332,7 +389,7 @@ func portFree(port int) error {
 // moment before they have.
 func mustGone(t *testing.T, pids []int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 	for _, pid := range pids {
 		id, err := Identify(pid)

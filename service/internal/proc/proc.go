@@ -143,17 +143,25 @@ type Info struct {
 	Exe, Comm, TTY string
 	// Cgroup is the path in the cgroup v2 tree as /proc shows it (Linux).
 	Cgroup string
-	// PidNS names the pid namespace (Linux); "" when it may not be read.
-	PidNS string
+	// PidNS and MntNS name the namespaces of pids and of mounts (Linux); "" when
+	// they may not be read.
+	PidNS, MntNS string
 
 	zombie  bool
-	attempt string // value of AttemptVar in its environment
-	envRead bool   // its environment could be read
+	cpu     time.Duration // its own and that of children it waited for (Linux)
+	attempt string        // value of AttemptVar in its environment
+	guards  string        // value of GuardVar in its environment
+	envRead bool          // its environment could be read
 }
 
 // AttemptVar is the environment variable with which every process below a
 // guard is marked. It is one sign among several: a worker can remove it.
 const AttemptVar = "REEVE_ATTEMPT"
+
+// GuardVar is the environment variable by which keepers and guards are known to
+// whoever has no record of them, such as the guard of another worker. Workers
+// don't inherit it, and can't take it off those that have it.
+const GuardVar = "REEVE_GUARD"
 
 // Inspect describes the process that has this pid now, or fails with ErrGone.
 func Inspect(pid int) (Info, error) {
@@ -231,9 +239,17 @@ var DefaultStop = StopPlan{Interrupt: 0, Term: 3 * time.Second, Kill: 8 * time.S
 
 // Options change how a Tree works.
 type Options struct {
+	// Scope asks the systemd user manager for a scope of its own for this
+	// process and all that it will start (Linux). Where there is no such
+	// manager, or it refuses, the tree is held together another way: see
+	// Tree.Method.
+	Scope bool
 	// NoCgroup keeps a Tree to the subreaper way even where a cgroup could be
 	// made.
 	NoCgroup bool
+
+	// keeper: a guard that this process starts makes the tree's group.
+	keeper bool
 }
 
 // NewTree prepares this process to own the processes that it will start and
@@ -241,7 +257,9 @@ type Options struct {
 // then on starts programs only with Tree.Start: what it did not start itself
 // counts as adopted, and is reaped and stopped with the tree.
 //
-// name must be usable as a file name; it appears in the cgroup's or job's name.
+// name must be usable as a file name and have no dot; it appears in the
+// cgroup's or job's name. A process that lives in the scope of that name puts
+// what it starts there.
 func NewTree(name string) (*Tree, error) { return NewTreeWith(name, Options{}) }
 
 // start is shared by the platforms: one lock spans fork and registration, so

@@ -30,6 +30,9 @@ func sinceBoot() (time.Duration, error) {
 	return time.Since(time.Unix(boot.Unix())), nil
 }
 
+// now is this moment in the unit of start times.
+func now() (uint64, error) { return uint64(time.Now().UnixMicro()), nil }
+
 // zombieState is SZOMB of sys/proc.h.
 const zombieState = 5
 
@@ -91,7 +94,7 @@ func detail(info *Info) {
 		}
 	}
 	info.envRead = true
-	info.attempt = attemptIn(rest)
+	marksIn(rest, info)
 }
 
 // signalID checks as late as it can. macOS has no handle on a process that

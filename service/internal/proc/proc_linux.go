@@ -53,6 +53,15 @@ func look(pid int) (Info, error) {
 	return info, nil
 }
 
+// clockTick is the unit of times in /proc on every architecture that Go knows.
+const clockTick = time.Second / 100
+
+// now is this moment in the unit of start times.
+func now() (uint64, error) {
+	d, err := sinceBoot()
+	return uint64(d / clockTick), err
+}
+
 func procPath(pid int, name string) string {
 	return "/proc/" + strconv.Itoa(pid) + "/" + name
 }
@@ -95,6 +104,7 @@ func parseStat(b []byte) (Info, error) {
 		bad = err
 	}
 	info.Start = start
+	info.cpu = time.Duration(num(f[11])+num(f[12])+num(f[13])+num(f[14])) * clockTick
 	return info, bad
 }
 
@@ -118,6 +128,7 @@ func ttyName(dev int) string {
 func detail(info *Info) {
 	info.Exe, _ = os.Readlink(procPath(info.PID, "exe"))
 	info.PidNS, _ = os.Readlink(procPath(info.PID, "ns/pid"))
+	info.MntNS, _ = os.Readlink(procPath(info.PID, "ns/mnt"))
 	if b, err := os.ReadFile(procPath(info.PID, "cgroup")); err == nil {
 		info.Cgroup = unifiedPath(string(b))
 	}
@@ -126,7 +137,7 @@ func detail(info *Info) {
 		return
 	}
 	info.envRead = true
-	info.attempt = attemptIn(env)
+	marksIn(env, info)
 }
 
 // unifiedPath picks the cgroup v2 path out of /proc/<pid>/cgroup.

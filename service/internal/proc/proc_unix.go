@@ -13,14 +13,17 @@ const (
 	sigTerm      = syscall.SIGTERM
 )
 
-// attemptIn finds the worker's mark in a NUL-separated environment.
-func attemptIn(env []byte) string {
-	for _, kv := range bytes.Split(env, []byte{0}) {
-		if v, ok := bytes.CutPrefix(kv, []byte(AttemptVar+"=")); ok && len(v) > 0 {
-			return string(v)
+// marksIn finds the marks of workers and of guards in a NUL-separated
+// environment.
+func marksIn(env []byte, info *Info) {
+	for kv := range bytes.SplitSeq(env, []byte{0}) {
+		if v, ok := bytes.CutPrefix(kv, []byte(AttemptVar+"=")); ok && info.attempt == "" {
+			info.attempt = string(v)
+		}
+		if v, ok := bytes.CutPrefix(kv, []byte(GuardVar+"=")); ok && info.guards == "" {
+			info.guards = string(v)
 		}
 	}
-	return ""
 }
 
 func askToEnd(id ID) error { return id.Signal(syscall.SIGTERM) }

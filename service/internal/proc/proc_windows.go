@@ -14,24 +14,42 @@ import (
 	"golang.org/x/sys/windows/registry"
 )
 
-// bootID is the number of the boot, which Windows counts. Start times are
-// absolute there, so the boot id only has to tell boots apart.
+// bootKey lives in the user's part of the registry, and in memory only.
+const bootKey = `Software\ReeveBoot`
+
+var procRegCreateKey = windows.NewLazySystemDLL("advapi32.dll").NewProc("RegCreateKeyExW")
+
+// bootID tells boots apart, which start times need not: they are absolute here.
+// Windows counts its boots only where it prefetches. So it is when a key was
+// made that whoever asks first makes and that does not outlive the boot, nor
+// the user's last session, with which all processes of the user end.
 var bootID = sync.OnceValues(func() (string, error) {
-	k, err := registry.OpenKey(registry.LOCAL_MACHINE,
-		`SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management\PrefetchParameters`, registry.QUERY_VALUE)
+	name, err := windows.UTF16PtrFromString(bootKey)
 	if err != nil {
 		return "", err
+	}
+	const volatile = 1 // REG_OPTION_VOLATILE
+	var k registry.Key
+	code, _, _ := procRegCreateKey.Call(uintptr(registry.CURRENT_USER), uintptr(unsafe.Pointer(name)), 0, 0, volatile, registry.QUERY_VALUE, 0, uintptr(unsafe.Pointer(&k)), 0)
+	if code != 0 {
+		return "", fmt.Errorf("make the registry key %s: %w", bootKey, windows.Errno(code))
 	}
 	defer k.Close()
-	n, _, err := k.GetIntegerValue("BootId")
+	info, err := k.Stat()
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("read the registry key %s: %w", bootKey, err)
 	}
-	return strconv.FormatUint(n, 10), nil
+	return strconv.FormatInt(info.ModTime().UnixNano(), 10), nil
 })
 
 // sinceBoot is GetTickCount64, which counts sleep.
 func sinceBoot() (time.Duration, error) { return windows.DurationSinceBoot(), nil }
+
+// now is this moment in the unit of start times.
+func now() (uint64, error) {
+	t := windows.NsecToFiletime(time.Now().UnixNano())
+	return uint64(t.HighDateTime)<<32 | uint64(t.LowDateTime), nil
+}
 
 const (
 	lookAccess = windows.PROCESS_QUERY_LIMITED_INFORMATION | windows.SYNCHRONIZE
@@ -205,7 +223,10 @@ const jobQuery = 0x0004 // JOB_OBJECT_QUERY
 // inJob says whether pid belongs to the job of one of the guards. A job that no
 // longer exists has no members.
 func inJob(pid int, guards []Guarded) (bool, error) {
-	h, err := openProcess(pid, lookAccess)
+	h, err := openProcess(pid, windows.PROCESS_QUERY_INFORMATION)
+	if errors.Is(err, windows.ERROR_ACCESS_DENIED) {
+		h, err = openProcess(pid, lookAccess) // enough, but for Wine
+	}
 	if err != nil {
 		return false, err
 	}

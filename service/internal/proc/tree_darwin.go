@@ -21,6 +21,8 @@ type Tree struct {
 	mu      sync.Mutex // guards what follows
 	started map[int]uint64
 	known   map[ID]bool
+	spent   map[ID]time.Duration // processor time of each member, as last seen
+	peak    int64
 	closed  bool
 }
 
@@ -29,7 +31,7 @@ func NewTreeWith(name string, _ Options) (*Tree, error) {
 	if name == "" {
 		return nil, fmt.Errorf("make a process tree: it needs a name")
 	}
-	return &Tree{started: make(map[int]uint64), known: make(map[ID]bool)}, nil
+	return &Tree{started: make(map[int]uint64), known: make(map[ID]bool), spent: make(map[ID]time.Duration)}, nil
 }
 
 // Method says how members are held together: "walk" here.

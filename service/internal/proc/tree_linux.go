@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -23,13 +22,16 @@ import (
 // the reaper of its descendants, and where a cgroup can be made the programs
 // are born into it, so that one write ends them all.
 type Tree struct {
-	group string   // directory of the cgroup made for the tree; "" without one
-	path  string   // the same as /proc shows it
-	work  *os.File // the cgroup that programs are born into
+	method string
+	group  string        // directory of the cgroup that members live in; "" without one
+	path   string        // the cgroup to know the tree by, as /proc shows it
+	births *os.File      // the group, if programs are born into it
+	before time.Duration // processor time of children that ended before the tree was made
 
 	mu      sync.Mutex // guards what follows, and spans fork and registration
 	started map[int]uint64
 	closed  bool
+	most    Usage // what must not go back
 
 	quit chan struct{}
 	done chan struct{}
@@ -37,171 +39,40 @@ type Tree struct {
 
 // NewTreeWith is NewTree with options.
 func NewTreeWith(name string, opt Options) (*Tree, error) {
-	if name == "" || name == "." || name == ".." || name != filepath.Base(name) || strings.ContainsAny(name, "\x00\n") {
+	if name == "" || name != filepath.Base(name) || strings.ContainsAny(name, ".\x00\n") {
 		return nil, fmt.Errorf("make a process tree: %q cannot be a file name", name)
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("make a process tree: become the reaper of descendants: %w", err)
 	}
-	t := &Tree{started: make(map[int]uint64), quit: make(chan struct{}), done: make(chan struct{})}
-	if !opt.NoCgroup {
+	t := &Tree{
+		method: "subreaper", before: endedChildren(),
+		started: make(map[int]uint64), quit: make(chan struct{}), done: make(chan struct{}),
+	}
+	if opt.Scope {
+		_ = enterScope(name) // else the next best way
+	}
+	switch {
+	case opt.keeper:
+		// The guard makes the group. Should it be killed, its keeper knows
+		// where what it started lives.
+		t.group, t.path, _, _ = place(name)
+	case !opt.NoCgroup:
 		t.makeGroup(name)
 	}
 	go t.reapUntilClosed()
 	return t, nil
 }
 
-// groupPrefix begins the name of every control group that is made here.
-const groupPrefix = "reeve-"
-
-// makeGroup makes the cgroup if it can, and proves that a program can be born
-// into it. Without one the tree still works, so failing is no error.
-func (t *Tree) makeGroup(name string) {
-	dir, path, err := ownGroup()
-	if err != nil {
-		return
-	}
-	group := filepath.Join(dir, groupPrefix+name)
-	err = os.Mkdir(group, 0o755)
-	if errors.Is(err, fs.ErrExist) && removeGroup(group) == nil { // an empty one of a dead predecessor
-		err = os.Mkdir(group, 0o755)
-	}
-	if err != nil {
-		return
-	}
-	work := filepath.Join(group, "work")
-	if err := os.Mkdir(work, 0o755); err != nil {
-		_ = os.Remove(group)
-		return
-	}
-	f, err := os.OpenFile(work, unix.O_PATH|unix.O_DIRECTORY, 0)
-	if err == nil {
-		// The clone succeeds and the exec finds no file; anything else says
-		// that births into the cgroup are refused here.
-		attr := &os.ProcAttr{Sys: &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(f.Fd())}}
-		_, err = os.StartProcess(filepath.Join(work, "no-such-program"), []string{""}, attr)
-		if errors.Is(err, fs.ErrNotExist) {
-			t.group, t.work, t.path = group, f, filepath.Join(path, groupPrefix+name)
-			return
-		}
-		_ = f.Close()
-	}
-	_ = removeGroup(group)
-}
-
-// ownGroup finds this process's cgroup v2: its directory and its path as /proc
-// shows it.
-func ownGroup() (dir, path string, err error) {
-	b, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return "", "", err
-	}
-	path = unifiedPath(string(b))
-	if path == "" || strings.HasPrefix(path, "/..") {
-		return "", "", errors.New("not in a cgroup v2 that is visible here")
-	}
-	dir, err = groupDir(path)
-	return dir, path, err
-}
-
-// groupDir finds the directory of a cgroup v2 by its path as /proc shows it.
-// The v2 tree may be mounted alone or beside v1 trees.
-func groupDir(path string) (string, error) {
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(mounts)) {
-		left, right, ok := strings.Cut(line, " - ")
-		f := strings.Fields(left)
-		if !ok || !strings.HasPrefix(right, "cgroup2 ") || len(f) < 5 {
-			continue
-		}
-		root, at := f[3], f[4]
-		if root == "/" {
-			root = ""
-		}
-		if rest, ok := strings.CutPrefix(path, root); ok && (rest == "" || rest[0] == '/') {
-			return filepath.Join(at, rest), nil
-		}
-	}
-	return "", errors.New("no cgroup v2 is mounted")
-}
-
-// EndGroup ends every process of a control group that a tree was made with,
-// after guard and keeper are gone, and removes the group. group is what
-// Tree.Cgroup said; anything else is refused, so that no other group is ever
-// touched. It returns who is left when ctx is done first. An empty or missing
-// group is no error.
-func EndGroup(ctx context.Context, group string) (left []ID, err error) {
-	if group == "" {
-		return nil, nil
-	}
-	if !strings.HasPrefix(filepath.Base(group), groupPrefix) || filepath.Clean(group) != group {
-		return nil, fmt.Errorf("end the control group %s: it was not made for a tree", group)
-	}
-	dir, err := groupDir(group)
-	if err != nil {
-		return nil, nil // nothing can live in a group that is not there
-	}
-	for {
-		pids, err := groupPIDs(dir)
-		if err != nil {
-			return nil, fmt.Errorf("end the control group %s: %w", group, err)
-		}
-		left = nil
-		for _, pid := range pids {
-			if info, err := look(pid); err == nil && !info.zombie {
-				left = append(left, info.ID)
-			}
-		}
-		if len(left) == 0 {
-			if err := removeGroup(dir); err == nil {
-				return nil, nil
-			}
-		} else if os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0) != nil {
-			for _, id := range left {
-				_ = id.Signal(os.Kill)
-			}
-		}
-		if ctx.Err() != nil {
-			return left, nil
-		}
-		waitAny(ctx, left, 50*time.Millisecond)
-	}
-}
-
-// removeGroup removes a cgroup and the empty ones inside it. Cgroup
-// directories hold files that cannot be removed and need not be.
-func removeGroup(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if e.IsDir() {
-			if err := removeGroup(filepath.Join(dir, e.Name())); err != nil {
-				return err
-			}
-		}
-	}
-	return unix.Rmdir(dir)
-}
-
-// Method says how members are held together: "cgroup" or "subreaper" here,
+// Method says how members are held together: "scope" (a control group in a
+// systemd scope of its own), "cgroup" (one made by hand) or "subreaper" here,
 // "job" on Windows, "walk" on macOS.
-func (t *Tree) Method() string {
-	if t.group != "" {
-		return "cgroup"
-	}
-	return "subreaper"
-}
+func (t *Tree) Method() string { return t.method }
 
-// Cgroup is the control group of the members as /proc shows it, or on Windows
-// the name of their job; "" without one. It fits Guarded.Cgroups.
+// Cgroup is the control group that the members live in or below, as /proc
+// shows it, or on Windows the name of their job; "" without one. By the scope
+// way this process and its keeper are in it as well. It fits Guarded.Cgroups
+// and EndGroup.
 func (t *Tree) Cgroup() string { return t.path }
 
 // Start starts cmd as a member, in a session of its own, and returns its
@@ -211,8 +82,8 @@ func (t *Tree) Start(cmd *exec.Cmd) (ID, error) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setsid = true
-	if t.work != nil {
-		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(t.work.Fd())
+	if t.births != nil {
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(t.births.Fd())
 	}
 	return t.start(cmd)
 }
@@ -243,33 +114,6 @@ func (t *Tree) Members() ([]ID, error) {
 	return sortIDs(ids), nil
 }
 
-// groupPIDs lists the processes of a cgroup and of those that were made in it.
-func groupPIDs(dir string) ([]int, error) {
-	var pids []int
-	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if !d.IsDir() {
-			return nil
-		}
-		b, err := os.ReadFile(filepath.Join(p, "cgroup.procs"))
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EOPNOTSUPP) {
-			return nil // removed meanwhile, or a group of threads
-		}
-		for _, f := range strings.Fields(string(b)) {
-			if pid, err := strconv.Atoi(f); err == nil && pid > 0 {
-				pids = append(pids, pid)
-			}
-		}
-		return err
-	})
-	return pids, err
-}
-
 // empty proves that no member is left. Everything that lives below a reaper
 // has a living ancestor among the reaper's own children, since orphans are
 // handed over in the same step in which their parent ends. And a wait that
@@ -297,7 +141,7 @@ func (t *Tree) empty() bool {
 // many times: a look at all of /proc is too slow for processes that only start
 // a successor and end.
 func (t *Tree) killAll() {
-	if t.group != "" && os.WriteFile(filepath.Join(t.group, "cgroup.kill"), []byte("1"), 0) == nil {
+	if t.group != "" && control(t.group, "cgroup.kill", "1") == nil {
 		return
 	}
 	for range 100 {
@@ -419,7 +263,9 @@ func (t *Tree) Close() error {
 	if t.group == "" {
 		return nil
 	}
-	_ = t.work.Close()
+	if t.births != nil {
+		_ = t.births.Close()
+	}
 	if err := removeGroup(t.group); err != nil {
 		return fmt.Errorf("remove the control group %s (stop its members first): %w", t.group, err)
 	}

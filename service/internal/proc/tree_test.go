@@ -3,26 +3,50 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
-// methods runs a test both ways. Where no cgroup can be made the first way is
-// left out, with the reason.
+// methods runs a test each way. The ways that the machine doesn't offer are
+// left out, with the reason. Scopes are tried by TestUnderUserManager.
 func methods(t *testing.T, f func(t *testing.T, method string)) {
-	for _, m := range []string{"cgroup", "subreaper"} {
+	all := []string{"cgroup", "subreaper"}
+	if os.Getenv(managerVar) != "" {
+		all = []string{"scope"}
+	}
+	for _, m := range all {
 		t.Run(m, func(t *testing.T) {
-			p := run(t, self("guard", m))
-			if got := p.answer().Method; got != m {
+			if m == "scope" {
+				scoped(t, "guard", m)
+			} else if got := run(t, self("guard", m)).answer().Method; got != m {
 				t.Skipf("no cgroup can be made here, the tree works by %q", got)
 			}
 			f(t, m)
 		})
+	}
+}
+
+// scoped runs a guard in a scope. On a machine that is very busy the manager may
+// take longer to make one than a guard waits.
+func scoped(t *testing.T, role ...string) (*program, reply) {
+	t.Helper()
+	for try := 1; ; try++ {
+		p := run(t, self(role...))
+		g := p.answer()
+		if g.Method == "scope" {
+			return p, g
+		}
+		if try == 5 {
+			t.Fatalf("beside a user manager the tree works by %q", g.Method)
+		}
 	}
 }
 
@@ -167,51 +191,107 @@ func TestOthersAreLeftAlone(t *testing.T) {
 }
 
 func TestGuardDiesKeeperCleans(t *testing.T) {
-	for _, method := range []string{"cgroup", "subreaper"} {
-		t.Run(method, func(t *testing.T) {
-			p := run(t, self("keeper", "guard", method, "kept"))
-			g := p.answer().Self
-			pids, ports := p.ready(2)
-			if err := g.Signal(syscall.SIGKILL); err != nil {
-				t.Fatal(err)
+	methods(t, func(t *testing.T, method string) {
+		p := run(t, self("keeper", "guard", method, "kept"))
+		g := p.answer()
+		pids, ports := p.ready(2)
+		if err := g.Self.Signal(syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		if code := p.line("kept"); code != "137" {
+			t.Errorf("the keeper returned %s, want 137", code)
+		}
+		p.silence()
+		mustGone(t, pids)
+		for _, port := range ports {
+			if err := portFree(port); err != nil {
+				t.Error(err)
 			}
-			if code := p.line("kept"); code != "137" {
-				t.Errorf("the keeper returned %s, want 137", code)
-			}
-			p.silence()
-			mustGone(t, pids)
-			for _, port := range ports {
-				if err := portFree(port); err != nil {
-					t.Error(err)
-				}
-			}
-			cleanGroup(t, g)
-		})
-	}
+		}
+		mustGoGroup(t, g)
+	})
 }
 
 func TestKeeperDiesGuardCleans(t *testing.T) {
-	for _, method := range []string{"cgroup", "subreaper"} {
-		t.Run(method, func(t *testing.T) {
-			p := run(t, self("keeper", "guard", method, "kept"))
-			g := p.answer().Self
-			pids, _ := p.ready(2)
-			if err := p.cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
+	methods(t, func(t *testing.T, method string) {
+		p := run(t, self("keeper", "guard", method, "kept"))
+		g := p.answer()
+		pids, _ := p.ready(2)
+		if err := p.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		p.silence()
+		mustGone(t, append(pids, g.Self.PID))
+		mustGoGroup(t, g)
+	})
+}
+
+// Killing both at once leaves the group, which whoever has its name can end.
+func TestBothDieGroupIsEnded(t *testing.T) {
+	methods(t, func(t *testing.T, method string) {
+		if method == "subreaper" {
+			t.Skip("without a control group this is a documented limit")
+		}
+		p := run(t, self("keeper", "guard", method, "kept"))
+		g := p.answer()
+		pids, _ := p.ready(2)
+		keeper, err := Identify(p.cmd.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, sig := range []os.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
+			for _, id := range []ID{keeper, g.Self} {
+				if err := id.Signal(sig); err != nil {
+					t.Fatal(err)
+				}
 			}
-			p.silence()
-			mustGone(t, append(pids, g.PID))
-			cleanGroup(t, g)
-		})
+		}
+		mustGone(t, []int{g.Self.PID})
+		for _, pid := range pids {
+			if id, err := Identify(pid); err != nil || id.State() != Alive {
+				t.Errorf("process %d ended by itself, so this proves nothing", pid)
+			}
+		}
+		left, err := EndGroup(t.Context(), g.Cgroup)
+		if err != nil || len(left) > 0 {
+			t.Errorf("left %v, %v", left, err)
+		}
+		mustGone(t, pids)
+		mustGoGroup(t, g)
+	})
+}
+
+// Only names are tried, and never EndGroup: a test that is broken on purpose
+// would end every process of the machine.
+func TestEndGroupTouchesNoOther(t *testing.T) {
+	for group, want := range map[string]bool{
+		"/": false, "": false, "/user.slice": false, "/app.slice/reeve.service": false, "/app.slice/reeve-x.service": false,
+		"/reeve-x.slice": false, "/reeve-x/../y": false, "/reeve-x/..": false, "/app.slice/other.scope": false, "reeve-x": false, "/reeve-": false,
+		"/reeve-x": true, "/app.slice/reeve-a-1.scope": true,
+	} {
+		if madeHere(group) != want {
+			t.Errorf("%q was made for a tree: %v", group, !want)
+		}
 	}
 }
 
-// cleanGroup removes the cgroup of a guard that was killed.
-func cleanGroup(t *testing.T, g ID) {
+// mustGoGroup wants the control group of a guard to be removed. By the scope
+// way the user manager does that, a moment after the last process has ended.
+func mustGoGroup(t *testing.T, g reply) {
 	t.Helper()
-	if dir, _, err := ownGroup(); err == nil {
-		if err := removeGroup(filepath.Join(dir, fmt.Sprintf("reeve-test-%d", g.PID))); err != nil {
-			t.Error(err)
+	if g.Cgroup == "" {
+		return
+	}
+	dir, err := groupDir(g.Cgroup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(4 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		if g.Method != "scope" || time.Now().After(deadline) {
+			t.Fatalf("the control group %s is still there", dir)
 		}
 	}
 }
@@ -270,7 +350,7 @@ func TestRefusedByTheKernel(t *testing.T) {
 }
 
 func TestTreeRefusesBadNames(t *testing.T) {
-	for _, name := range []string{"", ".", "..", "a/b", "a\nb"} {
+	for _, name := range []string{"", ".", "..", "a/b", "a\nb", "a.scope"} {
 		if tree, err := NewTreeWith(name, Options{NoCgroup: true}); err == nil {
 			_ = tree.Close()
 			t.Errorf("%q was taken for a name", name)

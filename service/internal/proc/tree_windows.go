@@ -32,11 +32,14 @@ type Tree struct {
 }
 
 // NewTreeWith is NewTree with options.
-func NewTreeWith(name string, _ Options) (*Tree, error) {
+func NewTreeWith(name string, opt Options) (*Tree, error) {
 	if name == "" || name != filepath.Base(name) {
 		return nil, fmt.Errorf("make a process tree: %q cannot be a file name", name)
 	}
 	full := `Local\reeve-` + name
+	if opt.keeper {
+		full += "-keeper" // the guard makes the other one, inside this one
+	}
 	n, err := windows.UTF16PtrFromString(full)
 	if err != nil {
 		return nil, fmt.Errorf("make a process tree: %w", err)
@@ -45,10 +48,7 @@ func NewTreeWith(name string, _ Options) (*Tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the job %s: %w", full, err)
 	}
-	limits := windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION{}
-	limits.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
-	if _, err := windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
-		uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits))); err != nil {
+	if err := limitJob(job, 0); err != nil {
 		_ = windows.CloseHandle(job)
 		return nil, fmt.Errorf("limit the job %s: %w", full, err)
 	}

@@ -1,6 +1,7 @@
 package runlog
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"io"
 	"os"
 	"sort"
+
+	"github.com/reevehq/reeve/service/internal/private"
 )
 
 // Reader reads a log from its beginning, also while it grows. It is for one
@@ -17,6 +20,7 @@ type Reader struct {
 	logID string
 	first int64 // offset of the first record
 	off   int64 // offset of the next record
+	seen  int64 // size of the file when it was last looked at
 	seq   uint64
 	win   window
 	index []place // sparse: about one for each indexStep bytes
@@ -33,9 +37,10 @@ type place struct {
 const indexStep = 256 << 10
 
 // Open opens a log for reading. It fails with ErrTorn when even the header is
-// incomplete, as after a crash in Create.
+// incomplete, as after a crash in Create, and with a *private.Violation when
+// others could have written the file.
 func Open(path string) (*Reader, error) {
-	f, err := os.Open(path)
+	f, err := private.Open(path, os.O_RDONLY)
 	if err != nil {
 		return nil, fmt.Errorf("open the log: %w", err)
 	}
@@ -56,6 +61,9 @@ func (r *Reader) readHeader() error {
 		return err
 	}
 	b = b[:n]
+	if len(bytes.Trim(b, "\x00")) == 0 { // only its size reached the disk
+		return &TornError{Offset: 0, Bytes: int64(n)}
+	}
 	if known := min(n, len(magic)); string(b[:known]) != magic[:known] {
 		return errors.New("it is not a session log")
 	}
@@ -87,7 +95,8 @@ func (r *Reader) Close() error { return r.f.Close() }
 // Next returns the next record. At the clean end it returns io.EOF, and inside
 // an incomplete record a *TornError; both can pass, and a later call reads on
 // at the same place. For damaged bytes it returns a *CorruptError once and
-// then goes on behind them.
+// then goes on behind them. The record's data is only there until the next
+// call: clone it to keep it.
 func (r *Reader) Next() (Record, error) {
 	rec, _, err := r.next()
 	return rec, err
@@ -95,6 +104,13 @@ func (r *Reader) Next() (Record, error) {
 
 // next also returns the offset behind the record.
 func (r *Reader) next() (Record, int64, error) {
+	// What lies within the size that was seen last needs no new look at it.
+	if r.off < r.seen {
+		if rec, end, err := r.recordAt(r.off, r.seen); err == nil && end >= 0 && rec.Seq == r.seq+1 {
+			r.advance(rec.Seq, end)
+			return rec, end, nil
+		}
+	}
 	size, err := r.size()
 	if err != nil {
 		return Record{}, 0, err
@@ -109,7 +125,7 @@ func (r *Reader) next() (Record, int64, error) {
 	if err != nil {
 		return Record{}, 0, err
 	}
-	if end < 0 || !follows(r.seq, rec.Seq, rec.Kind) {
+	if end < 0 || rec.Seq != r.seq+1 {
 		return Record{}, 0, r.damage(size)
 	}
 	r.advance(rec.Seq, end)
@@ -121,7 +137,8 @@ func (r *Reader) size() (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read the log: %w", err)
 	}
-	return st.Size(), nil
+	r.seen = st.Size()
+	return r.seen, nil
 }
 
 func (r *Reader) advance(seq uint64, off int64) {
@@ -147,8 +164,8 @@ func (r *Reader) recordAt(off, size int64) (rec Record, end int64, err error) {
 	if n < fixedSize || n > MaxRecord || off+frameSize+n > size {
 		return Record{}, -1, nil
 	}
-	b := make([]byte, n)
-	if err := r.win.read(b, off+frameSize, size); err != nil {
+	b, err := r.win.at(off+frameSize, int(n), size)
+	if err != nil {
 		return Record{}, -1, err
 	}
 	rec, ok := payload(b)
@@ -204,15 +221,10 @@ func (r *Reader) Seek(seq uint64) error {
 		r.seq, r.off = last.seq, last.off
 	}
 	for r.seq+1 < seq {
-		was := place{r.seq, r.off}
-		rec, _, err := r.next()
+		_, _, err := r.next()
 		var bad *CorruptError
 		if err != nil && !errors.As(err, &bad) {
 			return err
-		}
-		if err == nil && rec.Seq >= seq { // a gap covers it
-			r.seq, r.off = was.seq, was.off
-			return nil
 		}
 	}
 	return nil
@@ -225,10 +237,18 @@ type window struct {
 	from int64
 }
 
-const windowSize = 64 << 10
+const windowSize = 256 << 10
 
-// at returns n bytes at off, n being small. It must not be kept.
+// at returns n bytes at off, through the window when they fit. They are there
+// until the next call.
 func (w *window) at(off int64, n int, size int64) ([]byte, error) {
+	if n > windowSize {
+		b := make([]byte, n)
+		if _, err := w.f.ReadAt(b, off); err != nil {
+			return nil, fmt.Errorf("read the log: %w", err)
+		}
+		return b, nil
+	}
 	if off < w.from || off+int64(n) > w.from+int64(len(w.buf)) {
 		if w.buf == nil {
 			w.buf = make([]byte, windowSize)
@@ -241,17 +261,4 @@ func (w *window) at(off int64, n int, size int64) ([]byte, error) {
 		}
 	}
 	return w.buf[off-w.from:][:n], nil
-}
-
-// read fills b from off, through the window when it is small.
-func (w *window) read(b []byte, off, size int64) error {
-	if len(b) <= windowSize {
-		p, err := w.at(off, len(b), size)
-		copy(b, p)
-		return err
-	}
-	if _, err := w.f.ReadAt(b, off); err != nil {
-		return fmt.Errorf("read the log: %w", err)
-	}
-	return nil
 }

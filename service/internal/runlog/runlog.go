@@ -8,8 +8,9 @@
 //	record: length u32 | CRC32C u32 of the payload | payload
 //	payload: sequence u64 | wall time i64, ns since 1970 | kind length u8 | kind | JSON
 //
-// Sequences begin at 1 and grow by one. Only a KindGap record may jump: it
-// stands for records that were lost.
+// Sequences begin at 1 and grow by one. A log is never repaired: nobody appends
+// to one after its writer ended, so a torn tail is in nobody's way, and what is
+// damaged inside is passed over.
 package runlog
 
 import (
@@ -23,17 +24,6 @@ import (
 
 // MaxRecord is the size in bytes that a payload may have.
 const MaxRecord = 64 << 20
-
-// KindGap is the kind of the record that Repair writes in the place of lost
-// ones. Its sequence is the last that was lost, its data a Gap.
-const KindGap = "log.gap"
-
-// Gap is the data of a KindGap record.
-type Gap struct {
-	First uint64 `json:"first"` // the first sequence that was lost
-	Last  uint64 `json:"last"`
-	Copy  string `json:"copy"` // name of the file, beside the log, with the bytes as they were
-}
 
 // Record is one event.
 type Record struct {
@@ -72,7 +62,7 @@ type CorruptError struct {
 
 // Error says where, and what is lost.
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("the log is damaged from offset %d to %d: records %d to %d are lost; repair it to keep the rest", e.Offset, e.Next, e.First, e.Last)
+	return fmt.Sprintf("the log is damaged from offset %d to %d: records %d to %d are lost", e.Offset, e.Next, e.First, e.Last)
 }
 
 const (
@@ -121,9 +111,4 @@ func payload(b []byte) (Record, bool) {
 		Kind: string(b[fixedSize : fixedSize+kind]),
 		Data: json.RawMessage(b[fixedSize+kind:]),
 	}, true
-}
-
-// follows says whether a record of this sequence and kind may come after prev.
-func follows(prev, seq uint64, kind string) bool {
-	return seq == prev+1 || kind == KindGap && seq > prev
 }

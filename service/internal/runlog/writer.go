@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"time"
+
+	"github.com/reevehq/reeve/service/internal/private"
 )
 
 // Writer appends to a log. It may be used by several goroutines.
@@ -27,7 +28,7 @@ func Create(path, logID string) (*Writer, error) {
 	if logID == "" || len(logID) > 255 {
 		return nil, fmt.Errorf("create the log %s: its id must have 1 to 255 bytes", path)
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := private.Create(path)
 	if err != nil {
 		return nil, fmt.Errorf("create the log: %w", err)
 	}
@@ -37,7 +38,7 @@ func Create(path, logID string) (*Writer, error) {
 		err = f.Sync()
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(path))
+		err = private.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		_ = f.Close()
@@ -124,15 +125,4 @@ func (w *Writer) flush() error {
 func (w *Writer) fail(err error) error {
 	w.err = fmt.Errorf("write the log: %w", err)
 	return w.err
-}
-
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil // NTFS journals its names
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -16,13 +16,14 @@ import (
 var ErrBeyond = errors.New("the transcript does not reach that entry")
 
 // History reads the log at path after the given sequence and hands each entry
-// to emit, until the end, or until emit returns false. It returns the sequence
+// to emit, until the end, or until emit returns false. The data of an entry is
+// only there until emit returns. It returns the sequence
 // of the last entry handed over. A record that is still being written ends the
 // reading like the end of the file; damaged records are passed over. A log that
-// doesn't exist yet is empty.
+// doesn't exist yet, or was cut off in its header by a loss of power, is empty.
 func History(ctx context.Context, path string, after uint64, emit func(runlog.Record) bool) (uint64, error) {
 	r, err := runlog.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, runlog.ErrTorn) {
 		if after > 0 {
 			return after, ErrBeyond
 		}

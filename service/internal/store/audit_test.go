@@ -91,10 +91,10 @@ func TestAuditTamperingIsFound(t *testing.T) {
 				}))
 			}
 			must(t, db.Close())
-			must(t, store.CheckFile(path))
+			must(t, store.CheckFile(path, anySchema))
 			raw(t, path, func(tx *bbolt.Tx) error { return c.change(tx.Bucket([]byte("store.audit"))) })
 			var damage *store.DamagedError
-			if err := store.CheckFile(path); !errors.As(err, &damage) {
+			if err := store.CheckFile(path, anySchema); !errors.As(err, &damage) {
 				t.Errorf("check: %v", err)
 			}
 			db = open(t, path, store.Options{})

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -28,6 +29,10 @@ func (b *Blobs) Put(data []byte) (digest string, err error) {
 	path := filepath.Join(b.dir, digest)
 	// Only a whole file gets the name, so another size is damage, and written anew.
 	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() == int64(len(data)) {
+		// Whoever wrote it may not have come to this yet.
+		if err := private.SyncDir(b.dir); err != nil {
+			return "", fmt.Errorf("store: put blob: %w", err)
+		}
 		return digest, nil
 	}
 	if err := private.EnsureDir(b.dir); err != nil {
@@ -75,6 +80,58 @@ func (b *Blobs) ReadAt(digest string, off int64, limit int) (data []byte, total 
 		}
 	}
 	return data, total, nil
+}
+
+// Check reads every blob and hands a *DamagedError to report for each whose
+// content is not what its name says. It returns how many are sound, and changes
+// nothing.
+func (b *Blobs) Check(ctx context.Context, report func(error)) (sound int, err error) {
+	dir, err := os.Open(b.dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	} else if err != nil {
+		return 0, fmt.Errorf("store: check the blobs: %w", err)
+	}
+	defer dir.Close()
+	for {
+		names, err := dir.Readdirnames(1000)
+		for _, name := range names {
+			if ctx.Err() != nil {
+				return sound, ctx.Err()
+			}
+			if !validDigest(name) {
+				continue // being written
+			}
+			ok, err := whole(filepath.Join(b.dir, name), name)
+			switch {
+			case err != nil:
+				report(fmt.Errorf("store: check the blob: %w", err))
+			case !ok:
+				report(damagedBlob(filepath.Join(b.dir, name)))
+			default:
+				sound++
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return sound, nil
+		} else if err != nil {
+			return sound, fmt.Errorf("store: check the blobs: %w", err)
+		}
+	}
+}
+
+// whole says whether a file has that digest.
+func whole(path, digest string) (bool, error) {
+	f, err := private.Open(path, os.O_RDONLY)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return false, err
+	}
+	return hex.EncodeToString(h.Sum(nil)) == digest, nil
 }
 
 func damagedBlob(path string) error {

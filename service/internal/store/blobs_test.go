@@ -3,6 +3,7 @@ package store_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,5 +63,28 @@ func TestBlobs(t *testing.T) {
 	must(t, err)
 	if got, _, err := blobs.ReadAt(digest, 0, 1<<20); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("mended: %v", err)
+	}
+}
+
+func TestCheckFindsDamagedBlobs(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "blobs")
+	b := store.OpenBlobs(dir)
+	var found []error
+	report := func(err error) { found = append(found, err) }
+	if n, err := b.Check(ctx, report); n != 0 || err != nil {
+		t.Error("without any:", n, err)
+	}
+	var last string
+	for i := range 5 {
+		digest, err := b.Put(fmt.Append(nil, i))
+		must(t, err)
+		last = filepath.Join(dir, digest)
+	}
+	must(t, os.WriteFile(last, []byte("?"), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, ".half.1"), []byte("?"), 0o600))
+	n, err := b.Check(ctx, report)
+	var damage *store.DamagedError
+	if n != 4 || err != nil || len(found) != 1 || !errors.As(found[0], &damage) || damage.Path != last {
+		t.Errorf("%d sound, %v, found %v", n, err, found)
 	}
 }

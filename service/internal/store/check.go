@@ -11,6 +11,8 @@ import (
 
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/reevehq/reeve/service/internal/private"
 )
 
 func damaged(path, detail string) *DamagedError {
@@ -40,8 +42,9 @@ func (db *DB) Check() error {
 }
 
 // CheckFile does what Check does for a file that no process has open, without
-// changing it. It returns ErrInUse when one has.
-func CheckFile(path string) error {
+// changing it. It returns ErrInUse when one has, *private.Violation for a file
+// that is not private, and *NewerError for a schema that is not known.
+func CheckFile(path string, o Options) error {
 	if err := checkPages(path); err != nil {
 		return err
 	}
@@ -55,7 +58,11 @@ func CheckFile(path string) error {
 		return fmt.Errorf("store: check %s: %w", path, err)
 	}
 	defer btx.Rollback()
-	return check(btx, f, path)
+	if err := check(btx, f, path); err != nil {
+		return err
+	}
+	_, _, err = readSchema(&Tx{b: btx}, path, o.complete())
+	return err
 }
 
 func check(btx *bbolt.Tx, f *os.File, path string) error {
@@ -90,7 +97,7 @@ func check(btx *bbolt.Tx, f *os.File, path string) error {
 // the program on pages that make no sense.
 func checkPages(path string) error {
 	walk := func() error {
-		f, err := os.Open(path)
+		f, err := private.Open(path, os.O_RDONLY)
 		if err != nil {
 			return fmt.Errorf("store: open %s: %w", path, err)
 		}

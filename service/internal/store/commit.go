@@ -137,7 +137,7 @@ func (db *DB) attempt(batch []*job) (again bool, err error) {
 	tx := &Tx{b: btx, now: db.now}
 	if have, mine := readUint(tx, keyGeneration), db.generation.Load(); have > mine {
 		_ = btx.Rollback()
-		return false, db.fence(fmt.Errorf("generation %d is journaled, this is generation %d", have, mine))
+		return false, db.fence(fmt.Errorf("%w: generation %d is journaled, this is generation %d", ErrDisowned, have, mine))
 	}
 	for _, j := range batch {
 		if j.err != nil {
@@ -191,11 +191,11 @@ func (db *DB) checkFence() error {
 	now, err := os.Lstat(db.path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return db.fence(fmt.Errorf("%s was removed", db.path))
+		return db.fence(fmt.Errorf("%w: %s was removed", ErrDisowned, db.path))
 	case err != nil:
 		return fmt.Errorf("store: look at %s before a write: %w", db.path, err)
 	case !os.SameFile(now, db.info):
-		return db.fence(fmt.Errorf("%s was replaced by another file", db.path))
+		return db.fence(fmt.Errorf("%w: %s was replaced by another file", ErrDisowned, db.path))
 	}
 	return nil
 }
@@ -205,7 +205,7 @@ func (db *DB) fence(why error) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.fenceErr == nil {
-		db.fenceErr = fmt.Errorf("%w: %w", ErrFenced, why)
+		db.fenceWhy, db.fenceErr = why, fmt.Errorf("%w: %w", ErrFenced, why)
 		close(db.fenced)
 	}
 	return db.fenceErr

@@ -89,7 +89,7 @@ func TestKilledWriterLosesNothingAcknowledged(t *testing.T) {
 		if err := cmd.Wait(); err == nil {
 			t.Fatal("the writer ended by itself")
 		}
-		must(t, store.CheckFile(path))
+		must(t, store.CheckFile(path, anySchema))
 		db := open(t, path, store.Options{})
 		for key := range acked {
 			if get(t, db, key) != strings.Repeat(key, 40) {

@@ -11,6 +11,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/reevehq/reeve/service/internal/private"
 	"github.com/reevehq/reeve/service/internal/store"
 )
 
@@ -75,7 +76,7 @@ func TestDamagedFilesAreRefusedAndKept(t *testing.T) {
 			if damage.Path == "" || damage.Detail == "" || damage.Mend == "" {
 				t.Errorf("the error says too little: %+v", damage)
 			}
-			if err := store.CheckFile(path); !errors.As(err, &damage) {
+			if err := store.CheckFile(path, anySchema); !errors.As(err, &damage) {
 				t.Errorf("check: %v", err)
 			}
 			if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, bad) {
@@ -112,7 +113,7 @@ func FuzzDamagedPages(f *testing.F) {
 		copy(bad[int(at)%len(bad):], patch)
 		path := filepath.Join(t.TempDir(), "reeve.db")
 		must(t, os.WriteFile(path, bad, 0o600))
-		_ = store.CheckFile(path)
+		_ = store.CheckFile(path, anySchema)
 		db, err := store.Open(path, store.Options{})
 		if err != nil {
 			return
@@ -171,7 +172,7 @@ func TestMigrationKeepsABackup(t *testing.T) {
 	must(t, db.Close())
 
 	for name, want := range map[string]string{".bak-v1": "old,", ".bak-v2": "old,old"} {
-		must(t, store.CheckFile(path+name))
+		must(t, store.CheckFile(path+name, anySchema))
 		info, err := os.Stat(path + name)
 		if err != nil || info.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
 			t.Errorf("%s: %v %v", name, info, err)
@@ -196,5 +197,35 @@ func TestDamageNamesTheNewestBackup(t *testing.T) {
 	}
 	if _, err := store.Open(path, store.Options{}); err == nil || !strings.Contains(err.Error(), "bak-v10") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Only a file of the person alone is opened, and it is left as it is.
+func TestOnlyAPrivateFileIsOpened(t *testing.T) {
+	if os.PathSeparator != '/' {
+		t.Skip("modes and links are not what makes a file private here")
+	}
+	image := filled(t, newPath(t))
+	for name, spoil := range map[string]func(path string) error{
+		"for others":    func(path string) error { return os.Chmod(path, 0o644) },
+		"second name":   func(path string) error { return os.Link(path, path+".2") },
+		"behind link":   func(path string) error { return errors.Join(os.Rename(path, path+".2"), os.Symlink(path+".2", path)) },
+		"no plain file": func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "reeve.db")
+			must(t, os.WriteFile(path, image, 0o600))
+			must(t, spoil(path))
+			var bad *private.Violation
+			if _, err := store.Open(path, store.Options{}); !errors.As(err, &bad) {
+				t.Errorf("open: %v", err)
+			}
+			if err := store.CheckFile(path, store.Options{}); !errors.As(err, &bad) {
+				t.Errorf("check: %v", err)
+			}
+			if now, err := os.ReadFile(path); err == nil && !bytes.Equal(now, image) {
+				t.Error("the file was changed")
+			}
+		})
 	}
 }

@@ -6,8 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/reevehq/reeve/service/internal/private"
 )
 
 // A Migration brings the schema one version further.
@@ -34,7 +37,7 @@ func create(path string, o Options) error {
 	if err := tmp.Close(); err != nil {
 		return err
 	}
-	b, err := bbolt.Open(tmp.Name(), 0o600, &bbolt.Options{Timeout: lockTimeout, NoSync: true, FreelistType: bbolt.FreelistMapType})
+	b, err := bbolt.Open(tmp.Name(), 0o600, &bbolt.Options{Timeout: lockTimeout, NoSync: true, NoGrowSync: true, FreelistType: bbolt.FreelistMapType})
 	if err != nil {
 		return err
 	}
@@ -49,17 +52,43 @@ func create(path string, o Options) error {
 			return err
 		}
 	}
-	return syncDir(filepath.Dir(path))
+	return private.SyncDir(filepath.Dir(path))
+}
+
+// dropNewName removes the name that create gave the file at path at first, which
+// a crash just after the second name leaves: a private file has one.
+func dropNewName(path string) error {
+	whole, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	dir, base := filepath.Split(path)
+	names, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if !strings.HasPrefix(n.Name(), base+".new-") {
+			continue
+		}
+		info, err := n.Info()
+		if err != nil || !os.SameFile(info, whole) {
+			continue // gone, or of a creation that was cut short
+		}
+		if err := os.Remove(filepath.Join(dir, n.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // migrate checks the schema version of an opened file and brings it up to date.
 func migrate(b *bbolt.DB, path string, o Options) error {
-	have, app, err := readSchema(b, path)
+	var have int
+	var app string
+	err := viewBolt(b, path, func(tx *Tx) (err error) { have, app, err = readSchema(tx, path, o); return err })
 	if err != nil {
 		return err
-	}
-	if have > len(o.Migrations) {
-		return &NewerError{Have: have, Known: len(o.Migrations), AppVersion: app}
 	}
 	if have < len(o.Migrations) {
 		if err := backup(b, fmt.Sprintf("%s.bak-v%d", path, have)); err != nil {
@@ -75,16 +104,18 @@ func migrate(b *bbolt.DB, path string, o Options) error {
 	})
 }
 
-func readSchema(b *bbolt.DB, path string) (have int, app string, err error) {
-	err = viewBolt(b, path, func(tx *Tx) error {
-		raw := tx.Get(bucketMeta, []byte(keySchema))
-		if have, err = strconv.Atoi(string(raw)); err != nil || have < 1 {
-			return damaged(path, fmt.Sprintf("its schema version is %q", raw))
-		}
-		app = string(tx.Get(bucketMeta, []byte(keyApp)))
-		return nil
-	})
-	return have, app, err
+// readSchema returns the schema version of the file and the program that wrote
+// it last, or *NewerError when this program does not know that schema.
+func readSchema(tx *Tx, path string, o Options) (have int, app string, err error) {
+	raw := tx.Get(bucketMeta, []byte(keySchema))
+	if have, err = strconv.Atoi(string(raw)); err != nil || have < 1 {
+		return 0, "", damaged(path, fmt.Sprintf("its schema version is %q", raw))
+	}
+	app = string(tx.Get(bucketMeta, []byte(keyApp)))
+	if have > len(o.Migrations) {
+		return have, app, &NewerError{Have: have, Known: len(o.Migrations), AppVersion: app}
+	}
+	return have, app, nil
 }
 
 // upgrade applies the migrations after version have, each in a transaction that
@@ -126,5 +157,5 @@ func backup(b *bbolt.DB, path string) (err error) {
 	if err := os.Rename(tmp.Name(), path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return private.SyncDir(filepath.Dir(path))
 }

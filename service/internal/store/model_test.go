@@ -27,7 +27,7 @@ func TestAgainstModel(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() {
-			if err := errors.Join(db.Close(), store.CheckFile(path)); err != nil {
+			if err := errors.Join(db.Close(), store.CheckFile(path, anySchema)); err != nil {
 				t.Fatal(err)
 			}
 		}()

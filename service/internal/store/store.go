@@ -22,6 +22,8 @@ import (
 
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/reevehq/reeve/service/internal/private"
 )
 
 var (
@@ -34,6 +36,9 @@ var (
 	// a newer generation is journaled, or a commit ended in an unknown state.
 	// Restart the service to go on from what the disk holds.
 	ErrFenced = errors.New("store: fenced: this service may not write any more; restart it")
+	// ErrDisowned is why a DB is fenced whose state belongs to another service
+	// by now, or is gone. Starting anew would not bring it back.
+	ErrDisowned = errors.New("the state is not this service's any more")
 )
 
 // DamagedError says that the database file can't be trusted. It is never
@@ -75,6 +80,16 @@ type Options struct {
 	AppVersion string
 }
 
+func (o Options) complete() Options {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Migrations == nil {
+		o.Migrations = migrations
+	}
+	return o
+}
+
 // lockTimeout is how long Open waits for another process to let go of the file.
 // bbolt would wait for ever without one.
 const lockTimeout = 500 * time.Millisecond
@@ -94,6 +109,7 @@ type DB struct {
 	mu       sync.Mutex
 	queue    []*job
 	closed   bool
+	fenceWhy error // why the DB is fenced, nil while it is not
 	fenceErr error
 
 	wake chan struct{} // holds one token when the queue changed or DB closes
@@ -105,15 +121,11 @@ type DB struct {
 
 // Open opens the database at path, or creates it (mode 0600, complete before it
 // appears under its name). It migrates an older schema after it has put a copy
-// beside the file as <path>.bak-v<N>. It returns ErrInUse, *DamagedError or
-// *NewerError when the file can't be used as it is. The directory must exist.
+// beside the file as <path>.bak-v<N>. It returns ErrInUse, *DamagedError,
+// *NewerError or *private.Violation when the file can't be used as it is. The
+// directory must exist.
 func Open(path string, o Options) (*DB, error) {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Migrations == nil {
-		o.Migrations = migrations
-	}
+	o = o.complete()
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("store: open %s: %w", path, err)
@@ -123,6 +135,9 @@ func Open(path string, o Options) (*DB, error) {
 			return nil, fmt.Errorf("store: create %s: %w", path, err)
 		}
 	} else if err != nil {
+		return nil, fmt.Errorf("store: open %s: %w", path, err)
+	}
+	if err := dropNewName(path); err != nil {
 		return nil, fmt.Errorf("store: open %s: %w", path, err)
 	}
 	if err := checkPages(path); err != nil {
@@ -178,9 +193,9 @@ func openBolt(path string, readOnly bool) (b *bbolt.DB, f *os.File, err error) {
 		ReadOnly:     readOnly,
 		FreelistType: bbolt.FreelistMapType,
 		NoStatistics: true,
-		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+		OpenFile: func(name string, flag int, _ os.FileMode) (*os.File, error) {
 			// Never create here: a missing file is made by create alone.
-			opened, err := os.OpenFile(name, flag&^os.O_CREATE, mode)
+			opened, err := private.Open(name, flag&^os.O_CREATE)
 			f = opened
 			return opened, err
 		},
@@ -249,6 +264,13 @@ func (db *DB) Close() error {
 // Fenced returns a channel that is closed when the DB may not write any more.
 // Every Update then returns an error that wraps ErrFenced and says why.
 func (db *DB) Fenced() <-chan struct{} { return db.fenced }
+
+// FencedBy returns why the DB may not write any more, or nil.
+func (db *DB) FencedBy() error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.fenceWhy
+}
 
 // maxGeneration keeps generations exact in JSON readers that use doubles.
 const maxGeneration = 1<<53 - 1

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -74,6 +75,10 @@ const notLooked = "it was not looked at, because the service was told to end."
 
 // adopt runs on the mission's goroutine, before anybody can ask for it.
 func (w *worker) adopt(ctx context.Context) string {
+	if w.rec.Phase == mission.Blocked && w.rec.Awaits {
+		w.start() // nothing of it ran yet
+		return "it waits for a credential."
+	}
 	dir := w.s.attemptDir(w.rec.Attempt)
 	rec, err := awaitRecord(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -133,6 +138,9 @@ func (w *worker) adopt(ctx context.Context) string {
 	if w.damaged > 0 {
 		return fmt.Sprintf("its guard was adopted; nothing was interrupted, but %d entries of its log are damaged.", w.damaged)
 	}
+	if !g.Measures() {
+		return "its guard was adopted; nothing was interrupted. It is of an earlier Reeve: what its worker uses is not measured."
+	}
 	return "its guard was adopted; nothing was interrupted."
 }
 
@@ -165,7 +173,7 @@ func (w *worker) replay(ctx context.Context, upTo uint64) error {
 			return false
 		}
 		missing += r.Seq - w.rec.Ingested - 1
-		w.ingest(wire.Entry{Log: attempt, Seq: r.Seq, At: r.Time.UTC(), Kind: r.Kind, Data: r.Data})
+		w.ingest(wire.Entry{Log: attempt, Seq: r.Seq, At: r.Time.UTC(), Kind: r.Kind, Data: bytes.Clone(r.Data)})
 		return w.fault == nil
 	})
 	w.damaged += missing
@@ -204,7 +212,7 @@ func (w *worker) catchUp(res wire.ClaimResult) {
 			return err
 		}
 		for _, a := range waiting {
-			if a.Attempt != w.rec.Attempt || slices.Contains(res.Pending, a.ID) {
+			if a.Attempt != w.rec.Attempt || slices.Contains(res.Pending, a.ID) || a.Effect != "" {
 				continue
 			}
 			closed, _, err := approvals.Close(tx, a.ID, approval.Withdrawn, "turn", w.s.now())
@@ -276,6 +284,7 @@ func (w *worker) takeUp(res wire.ClaimResult) {
 // unbegin takes back a turn that was journaled but never reached the guard: it
 // did nothing, and its steering is still to be applied.
 func (w *worker) unbegin(turn string) {
+	var done aftermath
 	err := w.step(mission.EvTurnEnded, func(r *Record) {
 		if r.turn().Begun {
 			// It began and is over, and only its end is lost.
@@ -283,15 +292,11 @@ func (w *worker) unbegin(turn string) {
 			r.Last, r.LastEnded = r.turn().Outcome, r.turn().EndedAt
 			return
 		}
-		n := r.turn().Number
+		r.unheard()
 		r.Turns = r.Turns[:len(r.Turns)-1]
 		r.Activity = nil
-		for i := range r.Steering {
-			if r.Steering[i].Turn == n {
-				r.Steering[i].State, r.Steering[i].Turn = SteerReceived, 0
-			}
-		}
-	})
+	}, func(tx *store.Tx) (err error) { done, err = w.conclude(tx, false, ""); return })
+	w.announce(done, err)
 	if err != nil {
 		w.fail("a turn that never began could not be taken back", err, func() {
 			if w.rec.Phase == mission.Working && w.inFlight() && w.rec.turn().ID == turn {

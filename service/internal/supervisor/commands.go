@@ -11,6 +11,7 @@ import (
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/service/internal/approvals"
 	"github.com/reevehq/reeve/service/internal/checkout"
+	"github.com/reevehq/reeve/service/internal/effects"
 	"github.com/reevehq/reeve/service/internal/fault"
 	"github.com/reevehq/reeve/service/internal/store"
 )
@@ -31,6 +32,9 @@ func (s *Supervisor) Answer(ctx context.Context, id, digest string, a approvals.
 		return r, refusal(r, settledErr(r))
 	}
 	a.At = s.now()
+	if _, err := newRule(r, a); err != nil {
+		return r, err
+	}
 	var out approvals.Record
 	err = s.do(ctx, r.Mission, func(w *worker) (err error) {
 		switch r.Kind {
@@ -67,6 +71,8 @@ func refusal(r approvals.Record, err error) error {
 		}
 		return wire.Errorf(wire.CodeAlreadyAnswered, "This approval was %s already, by %s. Nothing was changed.", r.State, by).
 			With(map[string]any{"state": r.State, "answer": r.Answer})
+	case errors.Is(err, approvals.ErrMaxRules):
+		return wire.Errorf(wire.CodeLimitExceeded, "%v.", err)
 	case errors.Is(err, approvals.ErrStale):
 		return wire.Errorf(wire.CodeApprovalStale, "This request is gone (%s), so nothing was decided.", r.State).
 			With(map[string]any{"state": r.State})
@@ -78,7 +84,7 @@ func refusal(r approvals.Record, err error) error {
 func (w *worker) answerStart(ctx context.Context, ask approvals.Record, digest string, a approvals.Answer) (approvals.Record, error) {
 	var out approvals.Record
 	decide := func(tx *store.Tx) (err error) {
-		out, err = approvals.Decide(tx, ask.ID, digest, a)
+		out, err = approvals.Decide(tx, ask.ID, digest, a, nil)
 		return refusal(out, err)
 	}
 	if !a.Allow {
@@ -100,6 +106,7 @@ func (w *worker) answerStart(ctx context.Context, ask approvals.Record, digest s
 		r.StartedAt = start.Wall.Round(0).UTC()
 		r.Deadline = mission.NewDeadline(start, r.Terms.Minutes)
 		r.Session, r.Attempt = "s-"+r.ID[2:], attempt
+		r.Bridge = newBridge(*r)
 	}, decide, func(tx *store.Tx) error {
 		// Each live mission has one claim, so two starts at once can't both
 		// be the last.
@@ -108,8 +115,11 @@ func (w *worker) answerStart(ctx context.Context, ask approvals.Record, digest s
 		} else if n >= MaxLive {
 			return wire.Errorf(wire.CodeLimitExceeded, "%d missions are live already; stop one first.", MaxLive)
 		}
-		if err := checkout.Take(tx, w.rec.Terms.Folder, w.rec.ID, attempt, w.s.now()); err != nil {
-			return Refuse(err)
+		if err := w.s.take(tx, w.rec, attempt); err != nil {
+			return err
+		}
+		if err := w.openRoom(tx); err != nil {
+			return err
 		}
 		return tx.Audit(store.AuditEntry{Kind: store.AuditMission, Mission: w.rec.ID, Actor: a.Who.String(), Text: "started"})
 	})
@@ -124,24 +134,44 @@ func (w *worker) answerStart(ctx context.Context, ask approvals.Record, digest s
 
 // answerTool decides a permission request of the agent.
 func (w *worker) answerTool(ask approvals.Record, digest string, a approvals.Answer) (approvals.Record, error) {
+	rule, err := newRule(ask, a)
+	if err != nil {
+		return ask, err
+	}
 	if w.rec.Deadline.Passed(w.s.Now()) {
 		return ask, wire.Errorf(wire.CodeDeadlinePassed, "The mission's time is over; nothing is allowed any more.")
 	}
 	var out approvals.Record
-	err := w.commit(func(r *Record) {
+	var repeats []approvals.Record
+	var asked effects.Record // the effect of a tool that asked
+	err = w.commit(func(r *Record) {
 		if !a.Allow {
 			r.denied(ask.Tool, a.At)
 		}
 	}, func(tx *store.Tx) (err error) {
-		out, err = approvals.Decide(tx, ask.ID, digest, a)
-		return refusal(out, err)
+		if out, err = approvals.Decide(tx, ask.ID, digest, a, rule); err != nil {
+			return refusal(out, err)
+		}
+		if out.Effect != "" {
+			asked, err = w.answerEffect(tx, out)
+			return err
+		}
+		repeats, err = approvals.Together(tx, out)
+		return err
 	})
 	if err != nil {
 		return out, err
 	}
 	fault.Point("service.answer-journaled")
 	w.s.Announce.Approval(out)
-	w.deliver(out)
+	if out.Effect != "" {
+		w.s.Announce.Effect(asked)
+	} else {
+		w.deliver(out)
+	}
+	for _, r := range repeats {
+		w.deliver(r)
+	}
 	if a.Stop && !a.Allow {
 		err = w.end(mission.EndPerson)
 	}
@@ -241,6 +271,8 @@ func (s *Supervisor) Resume(ctx context.Context, id string) (Record, error) {
 			return wire.Errorf(wire.CodeConflict, "Only a paused or blocked mission can be resumed; this one is %s.", w.rec.Phase)
 		case w.rec.Deadline.Passed(s.Now()):
 			return wire.Errorf(wire.CodeDeadlinePassed, "The mission's time is over; start a new one.")
+		case w.rec.Awaits:
+			return wire.Errorf(wire.CodeConflict, "The mission goes on by itself once it has what it waits for. %s", w.rec.BlockedBy)
 		case w.guard == nil:
 			return wire.Errorf(wire.CodeConflict, "The mission's guard is gone, so it can't be resumed. Recover it or stop it.")
 		case len(w.rec.Left) > 0:

@@ -38,6 +38,9 @@ func (w *worker) end(why mission.EndReason) error {
 		r.BlockedBy = ""
 		if why == mission.EndBudget {
 			r.Failure = &Failure{Stage: mission.StageExecution, Code: mission.BudgetReached, Message: mission.BudgetReached.Sentence()}
+			if l := r.Terms.Limits; l.CPUReached(r.Use.cpu()) {
+				r.Failure.Message = l.OverCPU().Sentence()
+			}
 		}
 	}, func(tx *store.Tx) (err error) {
 		if closed, err = approvals.CloseAll(tx, w.rec.ID, state, via, w.s.now()); err != nil {
@@ -73,6 +76,9 @@ const stopLimit = 20 * time.Second
 func (w *worker) stopGuard(reason string) {
 	switch {
 	case w.starting, w.losing:
+		if w.forgo != nil {
+			w.forgo()
+		}
 		return // what is under way settles the mission
 	case w.guard != nil:
 	case w.rec.Attempt == "" || w.alive == mission.GuardGone:
@@ -113,21 +119,30 @@ func (w *worker) settle(left []string) {
 		return
 	}
 	fault.Point("service.tree-empty")
+	again := func() {
+		if w.rec.Phase == mission.Stopping {
+			w.settle(nil)
+		}
+	}
+	if w.pictureEnd(again) {
+		return
+	}
+	var done aftermath
 	err := w.step(w.rec.EndReason.Settled(), func(r *Record) {
-		r.Left, r.BlockedBy = nil, ""
+		r.Left, r.BlockedBy, r.End = nil, "", w.endTree
 		w.closeTurn(r)
-	}, func(tx *store.Tx) error {
-		if err := checkout.Release(tx, w.rec.Terms.Folder, w.rec.ID); err != nil {
+	}, func(tx *store.Tx) (err error) {
+		if err := checkout.Release(tx, w.rec.Folder(), w.rec.ID); err != nil {
+			return err
+		}
+		if done, err = w.loseAll(tx, "its mission ended"); err != nil {
 			return err
 		}
 		return tx.Audit(store.AuditEntry{Kind: store.AuditMission, Mission: w.rec.ID, Text: "ended: " + string(w.rec.EndReason)})
 	})
+	w.announce(done, err)
 	if err != nil {
-		w.fail("a mission could not settle", err, func() {
-			if w.rec.Phase == mission.Stopping {
-				w.settle(nil)
-			}
-		})
+		w.fail("a mission could not settle", err, again)
 	}
 }
 

@@ -30,7 +30,24 @@ func environment(from map[string]string, vars []mission.Variable) (plain []strin
 	return plain, secrets
 }
 
-func names(plain, secrets []string) []string {
+// fix puts the variables that have one value whatever the proposer has into an
+// environment.
+func fix(env, fixed []string) []string {
+	if len(fixed) == 0 {
+		return env
+	}
+	env = slices.DeleteFunc(env, func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return slices.ContainsFunc(fixed, func(f string) bool { return strings.HasPrefix(f, name+"=") })
+	})
+	env = append(env, fixed...)
+	slices.Sort(env)
+	return env
+}
+
+// names lists for a person which variables a provider gets, and tells secret
+// ones and where they come from.
+func names(plain, secrets []string, stored []Stored) []string {
 	var out []string
 	for _, kv := range plain {
 		name, _, _ := strings.Cut(kv, "=")
@@ -38,6 +55,9 @@ func names(plain, secrets []string) []string {
 	}
 	for _, name := range secrets {
 		out = append(out, name+" (secret)")
+	}
+	for _, x := range stored {
+		out = append(out, x.Name+" (secret, "+x.In.Words()+")")
 	}
 	slices.Sort(out)
 	return out

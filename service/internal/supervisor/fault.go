@@ -86,6 +86,10 @@ func (w *worker) protect(fn func()) {
 // expire looks after a mission without a guard: what waits for a person
 // expires with the deadline.
 func (w *worker) expire(now mission.Instant) {
+	if w.rec.Phase == mission.Blocked && w.rec.Awaits && w.rec.Deadline.Passed(now) {
+		_ = w.end(mission.EndDeadline) // it never began, so nothing is to recover
+		return
+	}
 	if w.rec.Phase != mission.Blocked || w.expired {
 		return
 	}

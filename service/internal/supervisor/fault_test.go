@@ -49,7 +49,7 @@ func TestFullDiskLosesNoEntry(t *testing.T) {
 		return
 	}
 	h := newHouse(t)
-	r := h.begin("a", "demo:slow 30\ndemo:command true")
+	r := h.begin("a", "demo:slow 120\ndemo:command true")
 	room := fullDisk(t)
 	shown := h.until(r.ID, "fault", func(r Record) bool { return r.Fault != "" })
 	if !strings.Contains(shown.Fault, "disk") || len(h.s.Faults()) != 1 {
@@ -73,7 +73,7 @@ func TestStopWithAFullDisk(t *testing.T) {
 		return
 	}
 	h := newHouse(t)
-	r := h.begin("a", "demo:command true\ndemo:slow 4000")
+	r := h.begin("a", "demo:command true\ndemo:slow 100000")
 	ask := h.waits(r.ID)
 	g := h.guardOf(r)
 	room := fullDisk(t)
@@ -124,7 +124,7 @@ func inChild(t *testing.T) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(exe, "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=2m")
+	cmd := exec.Command(exe, "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=10m")
 	cmd.Env = append(os.Environ(), mark+"=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {

@@ -22,7 +22,7 @@ import (
 func TestStopOfAnUncertainGuardKeepsTheCheckout(t *testing.T) {
 	h := newHouse(t)
 	h.allow.Store(true)
-	r := h.begin("a", "demo:slow 4000")
+	r := h.begin("a", "demo:slow 100000")
 	g := h.guardOf(r)
 	h.s.Close() // the service ends, the guard goes on
 	h.signal(g, syscall.SIGSTOP)
@@ -55,7 +55,7 @@ func TestStopOfAnUncertainGuardKeepsTheCheckout(t *testing.T) {
 func TestQuarantineIsTakenBack(t *testing.T) {
 	h := newHouse(t)
 	h.allow.Store(true)
-	r := h.begin("a", "demo:slow 4000")
+	r := h.begin("a", "demo:slow 100000")
 	h.s.Close()
 	g := h.guardOf(r)
 	h.signal(g, syscall.SIGSTOP)
@@ -74,7 +74,7 @@ func TestQuarantineIsTakenBack(t *testing.T) {
 func TestEndInsideAdoptionDecidesNothing(t *testing.T) {
 	h := newHouse(t)
 	h.allow.Store(true)
-	r := h.begin("a", "demo:slow 4000")
+	r := h.begin("a", "demo:slow 100000")
 	g := h.guardOf(r)
 	h.s.Close()
 	h.signal(g, syscall.SIGSTOP) // so that the adoption is still under way
@@ -106,7 +106,7 @@ func TestCommandsWhileAGuardIsLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHouse(t)
 			h.allow.Store(true)
-			r := h.begin("a", "demo:slow 4000")
+			r := h.begin("a", "demo:slow 100000")
 			w := h.s.lookup(r.ID)
 			// Its connection ends, and its process is still there.
 			var conn interface{ Close() error }
@@ -144,7 +144,7 @@ func TestCommandsWhileAGuardIsLost(t *testing.T) {
 func TestStopOfAGuardThatStandsStill(t *testing.T) {
 	h := newHouse(t)
 	h.allow.Store(true)
-	r := h.begin("a", "demo:slow 4000")
+	r := h.begin("a", "demo:slow 100000")
 	g := h.guardOf(r)
 	h.signal(g, syscall.SIGSTOP)
 	t.Cleanup(func() { h.signal(g, syscall.SIGCONT) })
@@ -160,7 +160,7 @@ func TestStopOfAGuardThatStandsStill(t *testing.T) {
 func TestRecoveryExpires(t *testing.T) {
 	h := newHouse(t)
 	h.allow.Store(true)
-	r := h.begin("a", "demo:slow 4000")
+	r := h.begin("a", "demo:slow 100000")
 	h.allow.Store(false)
 	h.signal(h.guardOf(r), syscall.SIGKILL)
 	r = h.phase(r.ID, mission.Blocked)
@@ -193,7 +193,7 @@ func TestPauseAtTheBeginOfATurn(t *testing.T) {
 	h := newHouse(t)
 	h.allow.Store(true)
 	for i := range 3 {
-		r, ask := h.propose(string(rune('a'+i)), "demo:slow 4000")
+		r, ask := h.propose(string(rune('a'+i)), "demo:slow 100000")
 		if _, err := h.answer(ask, approval.Answer{Allow: true}); err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +232,7 @@ func (h *house) renew() {
 // waiting: the turn is ended, and the person sees why.
 func TestLostRequestIsShown(t *testing.T) {
 	h := newHouse(t)
-	r := h.begin("a", "demo:slow 20\ndemo:command true")
+	r := h.begin("a", "demo:slow 120\ndemo:command true")
 	h.until(r.ID, "session", func(r Record) bool { return r.ProviderSession != "" })
 	h.s.Close() // so that the request is in the log alone
 	path := h.s.LogPath(r.Attempt)

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"github.com/reevehq/reeve/service/guard"
 	"github.com/reevehq/reeve/service/internal/approvals"
 	"github.com/reevehq/reeve/service/internal/checkout"
+	"github.com/reevehq/reeve/service/internal/checkout/contextfile"
 	"github.com/reevehq/reeve/service/internal/fault"
 	"github.com/reevehq/reeve/service/internal/proc"
 	"github.com/reevehq/reeve/service/internal/store"
@@ -146,14 +148,17 @@ func toolDetail(t wire.ToolStarted) string {
 func (w *worker) sessionStarted(s wire.SessionStarted) error {
 	return w.commit(func(r *Record) {
 		r.ProviderSession = s.ProviderSession
+		if t := r.turn(); t != nil {
+			t.Heard = true
+		}
 		if s.Model != "" {
 			r.ActualModel = s.Model
 		}
 	})
 }
 
-// asked puts a permission request before the rules of the terms, and before a
-// person when they don't allow it unasked.
+// asked puts a permission request before the rules that deny, those of the
+// terms and those that allow, and before a person when none of them decides.
 func (w *worker) asked(e wire.Entry, p wire.Permission) error {
 	var subject approval.Subject
 	if err := json.Unmarshal(p.Subject, &subject); err != nil {
@@ -170,15 +175,24 @@ func (w *worker) asked(e wire.Entry, p wire.Permission) error {
 	if t := w.rec.turn(); t != nil {
 		ask.TurnNo = t.Number
 	}
-	call := approval.Call{Kind: p.Class}
+	call := approval.Call{Kind: p.Class, Own: p.Own}
 	for _, path := range p.Paths {
 		call.Paths = append(call.Paths, approval.Path{Asked: path.Asked, Resolved: path.Resolved, Err: path.Err})
+	}
+	request := approval.NewRequest(ask.Kind, subject, call, w.rec.Folder())
+	request.Mission, request.Project = w.rec.ID, w.rec.project()
+	ask.Same = request.Exact
+	if approval.Standing(request) {
+		ask.Request = &request
+	}
+	if done, err := w.ruled(e, ask, request, approval.Deny); done || err != nil {
+		return err
 	}
 	unasked := make([]string, 0, len(w.rec.Terms.Unasked))
 	for _, u := range w.rec.Terms.Unasked {
 		unasked = append(unasked, string(u))
 	}
-	if rule, ok := approval.Unasked(unasked, w.rec.Terms.Folder, call); ok && ask.Kind != approval.QuestionAsked {
+	if rule, ok := approval.Unasked(unasked, w.rec.Folder(), call); ok && ask.Kind != approval.QuestionAsked {
 		err := w.commit(func(r *Record) {
 			r.Ingested = e.Seq
 			if r.Unasked == nil {
@@ -192,15 +206,23 @@ func (w *worker) asked(e wire.Entry, p wire.Permission) error {
 		if err != nil {
 			return err
 		}
-		fault.Point("service.rule-journaled")
-		w.deliver(ask)
+		w.deliverRuled(ask)
 		return nil
 	}
+	if done, err := w.ruled(e, ask, request, approval.Allow); done || err != nil {
+		return err
+	}
 	fault.Point("service.request-read")
+	joined := false
 	err = w.commit(func(r *Record) {
 		r.Ingested = e.Seq
 		r.Activity = &Activity{Tool: subject.Tool, Detail: wants(subject), At: e.At}
-	}, func(tx *store.Tx) error { return approvals.Ask(tx, ask) })
+	}, func(tx *store.Tx) (err error) {
+		if joined, err = approvals.Join(tx, ask); joined || err != nil {
+			return err
+		}
+		return approvals.Ask(tx, ask)
+	})
 	if errors.Is(err, approvals.ErrFull) {
 		return w.tooMany(e, ask)
 	}
@@ -208,8 +230,10 @@ func (w *worker) asked(e wire.Entry, p wire.Permission) error {
 		return err
 	}
 	fault.Point("service.request-journaled")
-	ask.State = approval.Pending
-	w.s.Announce.Approval(ask)
+	if !joined {
+		ask.State = approval.Pending
+		w.s.Announce.Approval(ask)
+	}
 	return nil
 }
 
@@ -292,13 +316,22 @@ func (w *worker) resolved(e wire.Entry, p wire.PermissionResolved) error {
 		return nil
 	}
 	var closed approvals.Record
+	var repeats []approvals.Record
 	var changed bool
 	err := w.commit(func(r *Record) { r.Ingested = e.Seq }, func(tx *store.Tx) (err error) {
-		closed, changed, err = approvals.Close(tx, p.Request, state, "turn", e.At)
+		if closed, changed, err = approvals.Close(tx, p.Request, state, "turn", e.At); err != nil {
+			return err
+		}
+		repeats, err = approvals.Together(tx, closed)
 		return err
 	})
 	if err == nil && changed {
 		w.s.Announce.Approval(closed)
+		for _, a := range repeats {
+			if a.State == approval.Pending && a.Joins == "" {
+				w.s.Announce.Approval(a) // it is the one to answer now
+			}
+		}
 	}
 	return err
 }
@@ -313,6 +346,10 @@ func (w *worker) turnFinished(t wire.TurnFinished, seq uint64) error {
 	out := mission.TurnOutcome{
 		Outcome: mission.Outcome(t.Outcome), Stage: mission.Stage(t.Stage), Code: mission.Code(t.Code), Retryable: t.Retryable,
 		Next: mission.WorkNext(t.Next), Usage: usageOf(t.Usage), Seconds: t.Seconds,
+		Why: cmp.Or(why(w.rec.Terms.Limits, t), t.Why),
+	}
+	if t.ResetAt != nil {
+		out.ResetAt = *t.ResetAt
 	}
 	event := mission.EvTurnEnded
 	if w.pausing {
@@ -322,12 +359,18 @@ func (w *worker) turnFinished(t wire.TurnFinished, seq uint64) error {
 		r.Ingested = max(r.Ingested, seq)
 		turn := r.turn()
 		turn.EndedAt, turn.Outcome = w.s.now(), &out
+		if !turn.Heard && out.Outcome != mission.Succeeded {
+			r.unheard()
+		}
 		r.Last, r.LastEnded, r.Result, r.Activity = &out, turn.EndedAt, t.Result, nil
 		if sum, err := r.Usage.Add(out.Usage); err == nil {
 			r.Usage = sum
 		}
 		if out.Usage.Model != "" {
 			r.ActualModel = out.Usage.Model
+		}
+		if t.Resources != nil {
+			r.Use.take(*t.Resources)
 		}
 		switch {
 		case out.Code == mission.MissingSession && !r.Renewed:
@@ -345,15 +388,22 @@ func (w *worker) turnFinished(t wire.TurnFinished, seq uint64) error {
 		}
 		r.Left = slices.Clone(t.Left)
 	}
-	mark := func(tx *store.Tx) error {
+	var done aftermath
+	mark := func(tx *store.Tx) (err error) {
+		if done, err = w.conclude(tx, out.Outcome == mission.Succeeded, t.Result); err != nil {
+			return err
+		}
 		tree, _ := w.guarded()
-		return checkout.Mark(tx, w.rec.Terms.Folder, w.rec.ID, tree.Root, "")
+		return checkout.Mark(tx, w.rec.Folder(), w.rec.ID, tree.Root, "")
 	}
 	if w.rec.Phase != mission.Working {
-		return w.commit(change, mark)
+		err := w.commit(change, mark)
+		w.announce(done, err)
+		return err
 	}
 	fault.Point("service.turn-end-read")
 	err := w.step(event, change, mark)
+	w.announce(done, err)
 	if err == nil {
 		w.pausing = false
 	}
@@ -399,6 +449,10 @@ func (w *worker) settleLost(left []string) {
 		w.again = append(w.again, func() { w.settleLost(left) })
 		return
 	}
+	// A guard takes the files for bridges away itself, unless it was killed.
+	if err := contextfile.Remove(w.rec.Folder(), w.rec.Attempt); err != nil {
+		w.s.Log.Warn("the files for a bridge were not removed", "mission", w.rec.ID, "err", err)
+	}
 	if w.ended != nil {
 		left = append(left, w.ended.Left...)
 	}
@@ -420,10 +474,21 @@ func (w *worker) settleLost(left []string) {
 		w.settle(left)
 		return
 	}
-	// Nobody asked for this. The mission keeps its claim and needs a person.
+	// The mission keeps its claim, and needs a person unless it is an update
+	// that ended its guard.
 	why := "The guard of this mission ended unexpectedly. Its processes are gone; the last turn may have done work that it could not report. Look at the checkout, then recover or stop the mission."
 	if w.ended != nil && w.ended.Reason == guard.ReasonFull {
 		why = "The transcript of this mission reached its limit of 1 GiB, so its worker was ended. See what filled it, then recover or stop the mission."
+	}
+	if w.ended != nil && w.ended.Reason == guard.ReasonMemory {
+		why = fmt.Sprintf("Between two turns the agent passed the mission's memory limit of %s, so its worker was ended. See what needed it, then recover or stop the mission.", mission.Memory(w.rec.Terms.Limits.MemoryMB<<20))
+	}
+	asked := w.draining && len(left) == 0
+	if asked {
+		why = endedForUpdate
+		if w.rec.Phase == mission.Blocked {
+			why = w.rec.BlockedBy + " " + endedWhileBlocked
+		}
 	}
 	if len(left) > 0 {
 		why = "The guard of this mission ended unexpectedly, and these are left: " + strings.Join(left, ", ") + "."
@@ -431,11 +496,18 @@ func (w *worker) settleLost(left []string) {
 	change := func(r *Record) {
 		w.closeTurn(r)
 		r.BlockedBy, r.Held = why, ""
-		r.Failure = &Failure{Stage: mission.StageExecution, Code: mission.LocalExecutionFailure, Message: why}
+		if !asked {
+			r.Failure = &Failure{Stage: mission.StageExecution, Code: mission.LocalExecutionFailure, Message: why}
+		}
 		r.Left, r.Activity, r.NextTurn = left, nil, time.Time{}
+		r.LostAt = w.s.now()
 	}
 	var closed []approvals.Record
+	var done aftermath
 	closeAll := func(tx *store.Tx) (err error) {
+		if done, err = w.loseAll(tx, "its worker ended unexpectedly"); err != nil {
+			return err
+		}
 		closed, err = approvals.CloseAll(tx, w.rec.ID, approval.Withdrawn, "turn", w.s.now())
 		return err
 	}
@@ -447,9 +519,13 @@ func (w *worker) settleLost(left []string) {
 		w.fail("the loss of a guard could not be journaled", err, func() { w.settleLost(left) })
 		return
 	}
-	w.pausing = false
+	w.pausing, w.draining = false, false
+	w.announce(done, nil)
 	for _, a := range closed {
 		w.s.Announce.Approval(a)
+	}
+	if len(left) == 0 && !asked { // else it goes on at once, or the next service looks
+		w.pictureLoss()
 	}
 }
 

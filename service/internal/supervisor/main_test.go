@@ -23,6 +23,7 @@ import (
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/service/guard"
 	"github.com/reevehq/reeve/service/internal/approvals"
+	"github.com/reevehq/reeve/service/internal/credential"
 	"github.com/reevehq/reeve/service/internal/proc"
 	"github.com/reevehq/reeve/service/internal/store"
 	"github.com/reevehq/reeve/service/provider"
@@ -32,11 +33,18 @@ import (
 
 // The test binary is also the program of guards and of the demo agent.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "guard" && os.Args[2] == "--git" {
+		os.Exit(guard.GitMain(context.Background(), guard.Options{Inner: os.Args[len(os.Args)-1] == "--inner", Now: machine}))
+	}
 	if len(os.Args) > 2 && os.Args[1] == "guard" {
-		os.Exit(guard.Main(context.Background(), os.Args[len(os.Args)-1], guard.Options{
-			Inner: os.Args[2] == "--inner", Now: machine,
+		o := guard.Options{
+			Inner: os.Args[2] == "--inner", Now: machine, Look: 50 * time.Millisecond,
 			Providers: func(string) (provider.Provider, error) { return demoProvider() },
-		}))
+		}
+		if os.Getenv("TEST_PROTOCOL") == "1" {
+			o.Protocols = []int{1}
+		}
+		os.Exit(guard.Main(context.Background(), os.Args[len(os.Args)-1], o))
 	}
 	if len(os.Args) == 2 && os.Args[1] == "demo-agent" {
 		if demo.Main(context.Background(), os.Stdin, os.Stdout) != nil {
@@ -66,9 +74,14 @@ type house struct {
 	dir     string
 	db      *store.DB
 	s       *Supervisor
+	exe     string       // what runs guards; "": this program
+	env     []string     // of its guards, beside the usual
 	clock   atomic.Int64 // what the service's clock is ahead, in ns
 	allow   atomic.Bool  // what agents ask is allowed at once
 	answers sync.WaitGroup
+	// keychain is that of the next service; nil: it knows no credentials.
+	keychain credential.Keeper
+	vars     []mission.Variable // that the agent documents
 
 	mu      sync.Mutex
 	changed chan struct{}
@@ -93,7 +106,7 @@ func newHouse(t *testing.T) *house {
 	t.Cleanup(func() {
 		h.allow.Store(false)
 		h.answers.Wait()
-		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		h.s.StopAll(ctx)
 		h.close()
@@ -128,9 +141,11 @@ func (h *house) open() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		h.t.Fatal(err)
+	exe := h.exe
+	if exe == "" {
+		if exe, err = os.Executable(); err != nil {
+			h.t.Fatal(err)
+		}
 	}
 	self, err := proc.Self()
 	if err != nil {
@@ -145,16 +160,26 @@ func (h *house) open() {
 	if testing.Verbose() {
 		log = slog.New(slog.NewTextHandler(h.t.Output(), nil))
 	}
+	var broker *credential.Broker
+	if h.keychain != nil {
+		if broker, err = credential.Open(credential.Options{DB: db, Keychain: h.keychain, Now: time.Now, Changed: func() {}}); err != nil {
+			h.t.Fatal(err)
+		}
+	}
 	h.s = New(Options{
-		DB: db, Blobs: store.OpenBlobs(filepath.Join(h.state(), "blobs")), StateDir: h.state(), Generation: generation, Self: self, Exe: exe,
-		GuardEnv:  []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "GORACE=atexit_sleep_ms=0"},
-		Providers: map[string]provider.Provider{agent.Name(): agent}, Now: h.now, Log: log,
+		Credentials: broker,
+		DB:          db, Blobs: store.OpenBlobs(filepath.Join(h.state(), "blobs")), StateDir: h.state(), Generation: generation, Self: self, Exe: exe,
+		GuardEnv: append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "GORACE=atexit_sleep_ms=0"}, h.env...),
+		Provider: func(string) provider.Provider { return agent }, Now: h.now, Log: log,
 		Announce: Announcer{Mission: h.told, Approval: h.asked, Entry: func(string, wire.Entry) {}},
 	})
 }
 
 func (h *house) close() {
 	h.s.Close()
+	if b := h.s.Credentials; b != nil {
+		b.Close()
+	}
 	if err := h.db.Close(); err != nil {
 		h.t.Error(err)
 	}
@@ -191,7 +216,7 @@ func (h *house) update(fn func()) {
 }
 
 func (h *house) answer(a approvals.Record, x approval.Answer) (approvals.Record, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return h.s.Answer(ctx, a.ID, a.Digest, approvals.Answer{Answer: x, Who: approvals.Who{Via: "program", Program: "test"}})
 }
@@ -199,7 +224,7 @@ func (h *house) answer(a approvals.Record, x approval.Answer) (approvals.Record,
 // until waits for a record that satisfies ok.
 func (h *house) until(id, what string, ok func(Record) bool) Record {
 	h.t.Helper()
-	limit := time.After(45 * time.Second)
+	limit := time.After(patience)
 	for {
 		h.mu.Lock()
 		r, changed := h.records[id], h.changed
@@ -230,7 +255,7 @@ func (h *house) phase(id string, want ...mission.Phase) Record {
 // waits returns an approval of the mission that waits.
 func (h *house) waits(id string) approvals.Record {
 	h.t.Helper()
-	limit := time.After(45 * time.Second)
+	limit := time.After(patience)
 	for {
 		h.mu.Lock()
 		changed := h.changed
@@ -252,7 +277,9 @@ func (h *house) waits(id string) approvals.Record {
 func (h *house) checkout(name string) string {
 	h.t.Helper()
 	dir := filepath.Join(h.dir, name)
-	if out, err := exec.Command("git", "init", "-q", dir).CombinedOutput(); err != nil {
+	cmd := exec.Command("git", "init", "-q", dir)
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1") // not as this machine is set up
+	if out, err := cmd.CombinedOutput(); err != nil {
 		h.t.Fatalf("%v: %s", err, out)
 	}
 	return dir
@@ -261,15 +288,20 @@ func (h *house) checkout(name string) string {
 // propose proposes a mission for the demo agent in a checkout of its own.
 func (h *house) propose(name, scope string) (Record, approvals.Record) {
 	h.t.Helper()
+	return h.proposeWith(name, scope, mission.Limits{})
+}
+
+func (h *house) proposeWith(name, scope string, limits mission.Limits) (Record, approvals.Record) {
+	h.t.Helper()
 	agent, err := demoProvider()
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	found := agent.Probe(context.Background(), nil)
-	terms := mission.Terms{Provider: agent.Name(), Folder: h.checkout(name), Scope: scope, Minutes: 15}.Normalize()
+	terms := mission.Terms{Provider: agent.Name(), Folder: h.checkout(name), Scope: scope, Minutes: 15, Limits: limits}.Normalize()
 	r, ask, err := h.s.Propose(context.Background(), Proposal{
 		Terms: terms, Program: Program{Path: found.Path, Args: found.Args, Version: found.Version},
-		Env: map[string]string{"PATH": os.Getenv("PATH"), "HOME": h.dir},
+		Env: map[string]string{"PATH": os.Getenv("PATH"), "HOME": h.dir}, Vars: h.vars,
 	})
 	if err != nil {
 		h.t.Fatal(err)
@@ -280,7 +312,12 @@ func (h *house) propose(name, scope string) (Record, approvals.Record) {
 // begin starts a mission and waits until its first turn is under way.
 func (h *house) begin(name, scope string) Record {
 	h.t.Helper()
-	r, ask := h.propose(name, scope)
+	return h.beginWith(name, scope, mission.Limits{})
+}
+
+func (h *house) beginWith(name, scope string, limits mission.Limits) Record {
+	h.t.Helper()
+	r, ask := h.proposeWith(name, scope, limits)
 	if _, err := h.answer(ask, approval.Answer{Allow: true}); err != nil {
 		h.t.Fatal(err)
 	}
@@ -332,8 +369,12 @@ func (h *house) owned(folder string) string {
 	return owner
 }
 
+// patience is a safety net, not a measure: a machine that is busy with other
+// things may stand still for a long time.
+const patience = 4 * time.Minute
+
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/reevehq/reeve/app/mission"
+	"github.com/reevehq/reeve/service/internal/approvals"
+	"github.com/reevehq/reeve/service/internal/checkout"
 	"github.com/reevehq/reeve/service/internal/store"
 )
 
@@ -21,10 +23,16 @@ type Record struct {
 	Title    string        `json:"title"`
 	Terms    mission.Terms `json:"terms"`
 	Provider Program       `json:"program"`
+	// Project is the repository that the folder is a working tree of.
+	Project string `json:"project,omitempty"`
 	// Env is what the provider gets, secrets excluded; Secrets names the
 	// variables that live in memory only.
 	Env     []string `json:"env"`
 	Secrets []string `json:"secrets,omitempty"`
+	// Stored are those that are fetched anew for each guard. Awaits: the mission
+	// is blocked because one of them can't be had, and nothing runs of it.
+	Stored []Stored `json:"stored,omitempty"`
+	Awaits bool     `json:"awaits,omitempty"`
 
 	Phase     mission.Phase     `json:"phase"`
 	EndReason mission.EndReason `json:"end_reason,omitempty"`
@@ -45,7 +53,8 @@ type Record struct {
 	ActualModel     string `json:"actual_model,omitempty"`
 	Renewed         bool   `json:"renewed,omitempty"` // a fresh session replaced a missing one
 	Instructions    string `json:"instructions_digest"`
-	Ingested        uint64 `json:"ingested_seq"` // of the attempt's log
+	Bridge          Bridge `json:"bridge,omitzero"` // of this attempt
+	Ingested        uint64 `json:"ingested_seq"`    // of the attempt's log
 
 	Turns     []Turn               `json:"turns,omitempty"`
 	Steering  []Steering           `json:"steering,omitempty"`
@@ -59,23 +68,59 @@ type Record struct {
 	Denials   Denials              `json:"denials"`
 	Unasked   map[string]int       `json:"unasked_uses,omitempty"`
 	Refusals  int                  `json:"refusals,omitempty"`
+	Use       Use                  `json:"use,omitzero"`
 	Revision  uint64               `json:"revision"`
 
 	// Recovered: this attempt continues one whose guard was lost, and Reconcile
 	// that its first turn has still to be told so.
 	Recovered bool `json:"recovered,omitempty"`
 	Reconcile bool `json:"reconcile,omitempty"`
+	// LostAt is when the guard of this attempt was found to be gone.
+	LostAt time.Time `json:"lost_at,omitzero"`
 	// Earlier are the attempts before this one, oldest first.
 	Earlier []string `json:"earlier_attempts,omitempty"`
+
+	// Worktree is the mission's own working tree, where it has one.
+	Worktree *Worktree `json:"worktree,omitempty"`
+	// Base is the checkout as it was claimed. Lost and End are git trees of it
+	// at the loss of the last guard and at the mission's end, "" if unknown.
+	Base checkout.Base `json:"base,omitzero"`
+	Lost string        `json:"lost_tree,omitempty"`
+	End  string        `json:"end_tree,omitempty"`
 
 	// Held is the phase that a mission had when its guard could not be talked
 	// to; it is taken up again when the guard answers.
 	Held mission.Phase `json:"held,omitempty"`
 
-	// Guard is what is known of the guard now, and Fault why the record can't
-	// be written; neither is ever journaled.
-	Guard mission.GuardState `json:"-"`
-	Fault string             `json:"-"`
+	// Guard is what is known of the guard now, Protocol what it speaks, and
+	// Fault why the record can't be written; none is ever journaled.
+	Guard    mission.GuardState `json:"-"`
+	Protocol int                `json:"-"`
+	Fault    string             `json:"-"`
+}
+
+// Worktree is the working tree that was made for a mission alone.
+type Worktree struct {
+	checkout.Worktree
+	Made    bool   `json:"made,omitempty"`
+	Removed bool   `json:"removed,omitempty"`
+	Merged  string `json:"merged,omitempty"` // the commit that has its branch
+}
+
+// Folder is where the mission's worker works, and what it claims: its own
+// worktree if it has one, else the folder that was approved.
+func (r Record) Folder() string {
+	if r.Worktree != nil {
+		return r.Worktree.Path
+	}
+	return r.Terms.Folder
+}
+
+// instructions is the text of the private instruction file.
+func (r Record) instructions() string {
+	t := r.Terms
+	t.Folder = r.Folder()
+	return mission.Instructions(t)
 }
 
 // Ref names exactly this state of the record. A recovery is allowed for the
@@ -95,6 +140,7 @@ type Program struct {
 	Path    string   `json:"path"`
 	Args    []string `json:"args,omitempty"`
 	Version string   `json:"version"`
+	Mode    string   `json:"mode,omitempty"` // the session mode that it is put into
 }
 
 // Failure is why a turn or the start failed.
@@ -113,8 +159,26 @@ type Turn struct {
 	EndedAt   time.Time            `json:"ended_at,omitzero"`
 	Outcome   *mission.TurnOutcome `json:"outcome,omitempty"`
 	Tools     int                  `json:"tools"`
-	// Begun: the guard's log says that it began.
+	// Begun: the guard's log says that it began. Heard: the provider's session
+	// was open, so the agent has the prompt.
 	Begun bool `json:"begun,omitempty"`
+	Heard bool `json:"heard,omitempty"`
+	// Reconcile: its prompt says that work of a lost attempt may be half done.
+	Reconcile bool `json:"reconcile,omitempty"`
+	// Room is where the worker was, Read the message up to which its prompt
+	// tells what is new there, and Source the one of a person that its final
+	// answer answers; 0 for none.
+	Room   string `json:"room,omitempty"`
+	Read   int    `json:"read,omitempty"`
+	Source int    `json:"source,omitempty"`
+	// Told are the effects of which its prompt tells what became of them.
+	Told []Told `json:"told,omitempty"`
+}
+
+// Told is an effect as a prompt told of it.
+type Told struct {
+	ID       string `json:"id"`
+	Revision uint64 `json:"revision"`
 }
 
 // States of steering.
@@ -174,6 +238,18 @@ func (r *Record) turn() *Turn {
 	return &r.Turns[len(r.Turns)-1]
 }
 
+// unheard takes back what the last turn was to tell the agent, for the next one
+// to tell it.
+func (r *Record) unheard() {
+	t := r.turn()
+	r.Reconcile = r.Reconcile || t.Reconcile
+	for i := range r.Steering {
+		if r.Steering[i].Turn == t.Number {
+			r.Steering[i].State, r.Steering[i].Turn = SteerReceived, 0
+		}
+	}
+}
+
 func (r *Record) queued() (n int) {
 	for _, s := range r.Steering {
 		if s.State == SteerReceived {
@@ -185,6 +261,9 @@ func (r *Record) queued() (n int) {
 
 func save(tx *store.Tx, r Record) error {
 	if r.Phase.Terminal() {
+		if err := approvals.EndRules(tx, r.ID); err != nil {
+			return err
+		}
 		if err := tx.Delete(live, []byte(r.ID)); err != nil {
 			return err
 		}

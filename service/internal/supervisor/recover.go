@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"time"
 
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/app/mission"
@@ -99,16 +100,8 @@ func (w *worker) pendingRecovery() (approvals.Record, error) {
 func (w *worker) askRecovery(old approvals.Record) (approvals.Record, error) {
 	s, r := w.s, &w.rec
 	subject := approval.Subject{
-		Title: "Recover a mission", Cwd: r.Terms.Folder,
-		Mission: &approval.MissionSubject{
-			Provider: r.Terms.Provider, ProviderPath: r.Provider.Path, ProviderVersion: r.Provider.Version, Model: r.Terms.Model, Endpoint: r.Terms.Endpoint,
-			Folder: r.Terms.Folder, Scope: r.Terms.Scope, Minutes: r.Terms.Minutes, Budget: approval.Budget(r.Terms.Budget), Worktree: r.Terms.Worktree,
-			Instructions: mission.Instructions(r.Terms), EnvNames: names(r.Env, r.Secrets), Notes: w.uncertain(),
-			Prompt: mission.TurnPrompt(mission.PromptInput{Scope: r.Terms.Scope, EndsAt: r.Deadline.At, Turn: len(r.Turns) + 1, Recovered: true, Local: true}),
-		},
-	}
-	for _, u := range r.Terms.Unasked {
-		subject.Mission.Unasked = append(subject.Mission.Unasked, string(u))
+		Title: "Recover a mission", Cwd: r.Folder(),
+		Mission: missionSubject(*r, mission.PromptInput{EndsAt: r.Deadline.At, Turn: len(r.Turns) + 1, Recovered: true}, w.uncertain()),
 	}
 	ask := approvals.Record{ID: NewID("p"), Kind: approval.MissionRecover, Mission: r.ID, Attempt: r.Attempt, TurnNo: len(r.Turns), CreatedAt: s.now(), Ref: r.Ref()}
 	var err error
@@ -162,7 +155,7 @@ func (w *worker) uncertain() []string {
 func (w *worker) answerRecovery(ctx context.Context, ask approvals.Record, digest string, a approvals.Answer) (approvals.Record, error) {
 	var out approvals.Record
 	decide := func(tx *store.Tx) (err error) {
-		out, err = approvals.Decide(tx, ask.ID, digest, a)
+		out, err = approvals.Decide(tx, ask.ID, digest, a, nil)
 		return refusal(out, err)
 	}
 	if !a.Allow {
@@ -181,40 +174,62 @@ func (w *worker) answerRecovery(ctx context.Context, ask approvals.Record, diges
 	if err := w.unchanged(ctx); err != nil {
 		return out, err
 	}
-	attempt, old := NewID("a"), w.rec.Attempt
-	err := w.step(mission.EvRecover, func(r *Record) {
-		r.Earlier = append(r.Earlier, old)
-		r.Attempt, r.Ingested = attempt, 0
-		r.BlockedBy, r.Failure, r.Failures, r.Last, r.Held = "", nil, 0, nil, ""
-		r.Recovered, r.Reconcile = true, true
-	}, decide, func(tx *store.Tx) error {
-		if err := checkout.Take(tx, w.rec.Terms.Folder, w.rec.ID, attempt, w.s.now()); err != nil {
-			return Refuse(err)
-		}
-		return tx.Audit(store.AuditEntry{Kind: store.AuditMission, Mission: w.rec.ID, Actor: a.Who.String(), Text: "recovered"})
-	})
+	err := w.nextAttempt("recovered", a.Who.String(), func(r *Record) {
+		r.Failures, r.Last, r.Held, r.Reconcile = 0, nil, "", true
+	}, decide)
 	if err != nil {
 		return out, err
 	}
-	fault.Point("service.recovery-journaled")
-	w.ended, w.alive, w.told, w.expired = nil, "", 0, false
-	w.setTree(proc.Guarded{})
 	w.s.Announce.Approval(out)
 	w.start()
 	return out, nil
 }
 
+// nextAttempt journals that a mission whose guard is gone goes on in a new one,
+// which start brings up then.
+func (w *worker) nextAttempt(text, actor string, change func(*Record), more ...func(*store.Tx) error) error {
+	attempt, old := NewID("a"), w.rec.Attempt
+	err := w.step(mission.EvRecover, func(r *Record) {
+		r.Earlier = append(r.Earlier, old)
+		r.Attempt, r.Ingested = attempt, 0
+		r.Bridge = newBridge(*r)
+		r.BlockedBy, r.Failure = "", nil
+		r.Recovered, r.LostAt = true, time.Time{}
+		r.Use.nextAttempt()
+		change(r)
+	}, append(more, func(tx *store.Tx) error {
+		if err := w.s.take(tx, w.rec, attempt); err != nil {
+			return err
+		}
+		if err := w.openRoom(tx); err != nil { // of a mission from before there were rooms
+			return err
+		}
+		return tx.Audit(store.AuditEntry{Kind: store.AuditMission, Mission: w.rec.ID, Actor: actor, Text: text})
+	})...)
+	if err != nil {
+		return err
+	}
+	fault.Point("service.recovery-journaled")
+	w.ended, w.alive, w.told, w.expired = nil, "", 0, false
+	w.setTree(proc.Guarded{})
+	return nil
+}
+
 // unchanged checks that what a person allowed still is so: the folder leads to
 // the same place, and the agent's program is the one that was approved.
 func (w *worker) unchanged(ctx context.Context) error {
-	tree, err := checkout.Inspect(ctx, w.rec.Terms.Folder, w.s.StateDir)
+	folder := w.rec.Folder()
+	if w.rec.Worktree != nil && !w.rec.Worktree.Made {
+		folder = w.rec.Terms.Folder
+	}
+	tree, err := checkout.Inspect(ctx, folder, w.s.StateDir)
 	if err != nil {
 		return Refuse(err)
 	}
-	if tree.Path != w.rec.Terms.Folder {
-		return wire.Errorf(wire.CodeConflict, "%s now leads to %s; propose the mission again.", w.rec.Terms.Folder, tree.Path)
+	if tree.Path != folder {
+		return wire.Errorf(wire.CodeConflict, "%s now leads to %s; propose the mission again.", folder, tree.Path)
 	}
-	p := w.s.Providers[w.rec.Terms.Provider]
+	p := w.s.Provider(w.rec.Terms.Provider)
 	if p == nil {
 		return wire.Errorf(wire.CodeConflict, "The provider %s is no longer configured.", w.rec.Terms.Provider)
 	}
@@ -228,8 +243,9 @@ func (w *worker) unchanged(ctx context.Context) error {
 // Cancel ends a recoverable mission. It is a change of the record alone: it
 // proves that no process owns the checkout, and never kills one.
 func (s *Supervisor) Cancel(ctx context.Context, id string) (Record, error) {
-	var out Record
+	var target *worker
 	err := s.do(ctx, id, func(w *worker) error {
+		target = w
 		switch mission.Recover(w.rec.Phase, w.alive, w.rec.Deadline.Passed(s.Now())) {
 		case mission.ApprovalRequired, mission.RecoveryExpired:
 		case mission.OwnerUncertain:
@@ -237,9 +253,10 @@ func (s *Supervisor) Cancel(ctx context.Context, id string) (Record, error) {
 		default:
 			return wire.Errorf(wire.CodeConflict, "Only a mission whose worker is gone can be cancelled; this one is %s. Stop it instead.", w.rec.Phase)
 		}
-		err := w.end(mission.EndPerson)
-		out = w.rec.clone()
-		return err
+		return w.end(mission.EndPerson)
 	})
-	return out, err
+	if err != nil {
+		return Record{}, err
+	}
+	return s.settled(ctx, target, "cancelled", func(r Record) bool { return r.Phase.Terminal() })
 }

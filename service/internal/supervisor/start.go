@@ -27,10 +27,29 @@ func (w *worker) start() {
 	r := w.rec.clone()
 	w.starting = true
 	var unended error
+	fetching, forgo := context.WithCancel(w.s.ctx)
+	w.forgo = forgo
 	w.async(func(ctx context.Context) error {
+		secrets, err := w.fetch(fetching, r)
+		forgo()
+		if err != nil {
+			return err
+		}
+		ready, err := w.s.prepare(ctx, r)
+		if err == nil {
+			err = w.do(ctx, func(w *worker) error {
+				err := w.commit(ready)
+				r = w.rec.clone()
+				return err
+			})
+		}
+		if err != nil {
+			return err
+		}
+		fault.Point("service.checkout-journaled")
 		launching, cancel := context.WithTimeout(ctx, startLimit)
 		defer cancel()
-		g, err := w.launch(launching, r)
+		g, err := w.launch(launching, r, secrets)
 		if err == nil && !w.post(func() { w.started(g) }) {
 			_ = g.Close()
 		}
@@ -48,13 +67,13 @@ func (w *worker) start() {
 	})
 }
 
-func (w *worker) launch(ctx context.Context, r Record) (*guard.Client, error) {
+func (w *worker) launch(ctx context.Context, r Record, secrets map[string]string) (*guard.Client, error) {
 	s := w.s
 	dir := s.attemptDir(r.Attempt)
 	if err := private.EnsureDir(dir); err != nil {
 		return nil, err
 	}
-	if err := private.WriteFile(s.instructionsPath(r.Attempt), []byte(mission.Instructions(r.Terms))); err != nil {
+	if err := private.WriteFile(s.instructionsPath(r.Attempt), []byte(r.instructions())); err != nil {
 		return nil, err
 	}
 	fault.Point("service.instructions-written")
@@ -63,15 +82,16 @@ func (w *worker) launch(ctx context.Context, r Record) (*guard.Client, error) {
 		return nil, err
 	}
 	b := wire.Bootstrap{
-		Attempt: r.Attempt, Mission: r.ID, Token: base64.RawURLEncoding.EncodeToString(token), Protocols: []int{wire.GuardProtocol},
+		Attempt: r.Attempt, Mission: r.ID, Token: base64.RawURLEncoding.EncodeToString(token), Protocols: []int{wire.GuardProtocol, wire.OldestGuardProtocol},
 		DeadlineAt: r.Deadline.At, Boot: r.Deadline.Boot, BootID: r.Deadline.BootID,
 		Socket: filepath.Join(s.StateDir, "run", r.Attempt+".sock"), CreatedAt: s.now(),
 	}
-	if _, err := guard.Spawn(ctx, s.Exe, dir, b, s.GuardEnv); err != nil {
+	keeper, err := guard.Spawn(ctx, s.Exe, dir, b, s.GuardEnv)
+	if err != nil {
 		return nil, err
 	}
 	fault.Point("service.guard-spawned")
-	g, err := guard.Connect(ctx, dir)
+	g, err := keeper.Connect(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +106,7 @@ func (w *worker) launch(ctx context.Context, r Record) (*guard.Client, error) {
 		return nil, err
 	}
 	fault.Point("service.guard-claimed")
-	if err := g.Start(ctx, s.startParams(r)); err != nil {
+	if err := g.Start(ctx, s.startParams(r, secrets)); err != nil {
 		_ = g.Close()
 		return nil, err
 	}
@@ -94,19 +114,22 @@ func (w *worker) launch(ctx context.Context, r Record) (*guard.Client, error) {
 	return g, nil
 }
 
-// startParams is how the provider of a mission is run. The secrets come from
-// memory alone.
-func (s *Supervisor) startParams(r Record) wire.StartParams {
+// startParams is how the provider of a mission is run. The secrets that came
+// with the proposal are in memory alone; stored ones were just fetched.
+func (s *Supervisor) startParams(r Record, stored map[string]string) wire.StartParams {
 	env := append([]string{}, r.Env...)
+	for name, value := range stored {
+		env = append(env, name+"="+value)
+	}
 	s.mu.Lock()
 	for name, value := range s.secrets[r.ID] {
 		env = append(env, name+"="+value)
 	}
 	s.mu.Unlock()
 	return wire.StartParams{Launch: wire.Launch{
-		Provider: r.Terms.Provider, Path: r.Provider.Path, Args: r.Provider.Args, Model: r.Terms.Model, Endpoint: r.Terms.Endpoint,
-		Folder: r.Terms.Folder, Instructions: s.instructionsPath(r.Attempt), Digest: r.Instructions, Env: env,
-	}}
+		Provider: r.Terms.Provider, Path: r.Provider.Path, Args: r.Provider.Args, Mode: r.Provider.Mode, Model: r.Terms.Model, Endpoint: r.Terms.Endpoint,
+		Folder: r.Folder(), Instructions: s.instructionsPath(r.Attempt), Digest: r.Instructions, Env: env, Bridge: s.bridge(r),
+	}, Limits: wire.Limits(r.Terms.Limits), UsedCPU: r.Use.CPU}
 }
 
 func (s *Supervisor) instructionsPath(attempt string) string {
@@ -141,7 +164,7 @@ func (w *worker) started(g *guard.Client) {
 func (w *worker) begun() {
 	tree, _ := w.guarded()
 	err := w.step(mission.EvStarted, func(r *Record) { r.Generation = w.s.Generation }, func(tx *store.Tx) error {
-		return checkout.Mark(tx, w.rec.Terms.Folder, w.rec.ID, tree.Root, "")
+		return checkout.Mark(tx, w.rec.Folder(), w.rec.ID, tree.Root, "")
 	})
 	if err != nil {
 		w.fail("a started mission could not be journaled", err, func() {
@@ -163,14 +186,23 @@ func (w *worker) handOver(isNew bool) {
 		_ = w.end(mission.EndAuthority)
 		return
 	}
-	g, p := w.guard, w.s.startParams(w.rec)
+	g, r := w.guard, w.rec.clone()
+	var missing error
 	w.async(func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, callLimit)
 		defer cancel()
-		return g.Start(ctx, p)
+		var secrets map[string]string
+		if secrets, missing = w.s.secretsOf(ctx, r, func(why error) error { return why }); missing != nil {
+			return missing
+		}
+		return g.Start(ctx, w.s.startParams(r, secrets))
 	}, func(err error) {
 		switch {
 		case w.rec.Phase != mission.Starting || w.guard != g:
+		case missing != nil:
+			// The guard was never started and ends by itself soon. Then the
+			// mission can be recovered, and waits for what it needs.
+			w.s.Log.Warn("a guard was not started, as a credential is missing", "mission", w.rec.ID, "err", missing)
 		case err != nil:
 			w.s.Log.Error("a guard could not be started", "mission", w.rec.ID, "err", err)
 			_ = w.end(mission.EndAuthority)
@@ -184,12 +216,21 @@ func (w *worker) handOver(isNew bool) {
 // connection ends only with the guard, or with this service.
 func (w *worker) follow(g *guard.Client) {
 	w.s.wg.Go(func() {
-		for e := range g.Entries() {
-			if !w.post(func() { w.ingest(e) }) {
+		for {
+			next := func() { w.lost(g) }
+			open := true
+			select {
+			case r := <-g.Resources():
+				next = func() { w.measured(r) }
+			case e, more := <-g.Entries():
+				if open = more; more {
+					next = func() { w.ingest(e) }
+				}
+			}
+			if !w.post(next) || !open {
 				return
 			}
 		}
-		w.post(func() { w.lost(g) })
 	})
 }
 
@@ -221,7 +262,7 @@ func (w *worker) startFailed(cause, unended error) {
 		r.EndReason = mission.EndReason(code)
 		r.Failure = &Failure{Stage: mission.StageExecution, Code: code, Message: "The worker could not be started: " + cause.Error()}
 	}, func(tx *store.Tx) error {
-		if err := checkout.Release(tx, w.rec.Terms.Folder, w.rec.ID); err != nil {
+		if err := checkout.Release(tx, w.rec.Folder(), w.rec.ID); err != nil {
 			return err
 		}
 		return tx.Audit(store.AuditEntry{Kind: store.AuditMission, Mission: w.rec.ID, Text: "startup failed"})

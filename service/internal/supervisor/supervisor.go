@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -29,8 +30,12 @@ import (
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/service/internal/approvals"
+	"github.com/reevehq/reeve/service/internal/checkout"
+	"github.com/reevehq/reeve/service/internal/credential"
+	"github.com/reevehq/reeve/service/internal/effects"
 	"github.com/reevehq/reeve/service/internal/fault"
 	"github.com/reevehq/reeve/service/internal/proc"
+	"github.com/reevehq/reeve/service/internal/room"
 	"github.com/reevehq/reeve/service/internal/store"
 	"github.com/reevehq/reeve/service/provider"
 )
@@ -45,13 +50,19 @@ type Options struct {
 	StateDir   string
 	Generation uint64
 	Self       proc.ID
+	// Socket is where the service serves, for the bridges of workers; without
+	// one workers get no bridge.
+	Socket string
 	// Exe is the reeve binary that runs guards.
-	Exe       string
-	GuardEnv  []string
-	Providers map[string]provider.Provider
-	Now       func() mission.Instant
-	Log       *slog.Logger
-	Announce  Announcer
+	Exe      string
+	GuardEnv []string
+	// Provider finds a provider by its name, nil if there is none.
+	Provider func(name string) provider.Provider
+	// Credentials are the stored secrets; nil: there are none.
+	Credentials *credential.Broker
+	Now         func() mission.Instant
+	Log         *slog.Logger
+	Announce    Announcer
 }
 
 // Announcer tells the world what was journaled. The functions must not block.
@@ -59,6 +70,8 @@ type Announcer struct {
 	Mission  func(Record)
 	Approval func(approvals.Record)
 	Entry    func(session string, e wire.Entry)
+	Message  func(room.Message)
+	Effect   func(effects.Record)
 }
 
 // Supervisor owns every mission of the service.
@@ -72,12 +85,26 @@ type Supervisor struct {
 	workers map[string]*worker
 	ended   int                          // workers that were forgotten
 	secrets map[string]map[string]string // by mission, never written anywhere
+	known   map[*proc.Guarded]string     // trees of git commands, and their missions
+	held    map[string]bool              // checkouts that a person has changed; see hold
 	closed  bool
+	gits    chan struct{} // a place for each git command that runs
+
+	updating atomic.Bool // no turn begins; see PrepareUpdate
 }
 
 // New makes a supervisor. Close ends it.
 func New(o Options) *Supervisor {
-	s := &Supervisor{Options: o, workers: map[string]*worker{}, secrets: map[string]map[string]string{}}
+	s := &Supervisor{
+		Options: o, workers: map[string]*worker{}, secrets: map[string]map[string]string{},
+		known: map[*proc.Guarded]string{}, held: map[string]bool{}, gits: make(chan struct{}, gitAtOnce),
+	}
+	if s.Announce.Message == nil {
+		s.Announce.Message = func(room.Message) {}
+	}
+	if s.Announce.Effect == nil {
+		s.Announce.Effect = func(effects.Record) {}
+	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -110,9 +137,11 @@ func (s *Supervisor) now() time.Time { return s.Now().Wall.Round(0).UTC() }
 // checked, Folder resolved.
 type Proposal struct {
 	Terms   mission.Terms
+	Tree    checkout.Tree
 	Program Program
 	Env     map[string]string
 	Vars    []mission.Variable
+	Fixed   []string // NAME=value that the provider gets whatever Env says
 	Notes   []string
 	GitExec []string
 }
@@ -121,25 +150,23 @@ type Proposal struct {
 func (s *Supervisor) Propose(ctx context.Context, p Proposal) (Record, approvals.Record, error) {
 	at := s.now()
 	plain, secrets := environment(p.Env, p.Vars)
-	text := mission.Instructions(p.Terms)
+	plain = fix(plain, p.Fixed)
 	r := Record{
-		ID: NewID("m"), Title: mission.Title(p.Terms.Scope), Terms: p.Terms, Provider: p.Program, Env: plain,
-		Phase: mission.Proposed, CreatedAt: at, Instructions: mission.InstructionDigest(text), Revision: 1,
+		ID: NewID("m"), Title: mission.Title(p.Terms.Scope), Terms: p.Terms, Provider: p.Program, Project: p.Tree.Repository(), Env: plain,
+		Phase: mission.Proposed, CreatedAt: at, Revision: 1,
 	}
-	r.Secrets = slices.Sorted(maps.Keys(secrets))
-	subject := approval.Subject{
-		Title: "Start a mission", Cwd: p.Terms.Folder,
-		Mission: &approval.MissionSubject{
-			Provider: p.Terms.Provider, ProviderPath: p.Program.Path, ProviderVersion: p.Program.Version,
-			Model: p.Terms.Model, Endpoint: p.Terms.Endpoint, Folder: p.Terms.Folder, Scope: p.Terms.Scope,
-			Minutes: p.Terms.Minutes, Budget: approval.Budget(p.Terms.Budget), Worktree: p.Terms.Worktree,
-			Instructions: text, EnvNames: names(plain, r.Secrets), GitExecutableConfig: p.GitExec, Notes: p.Notes,
-			Prompt: mission.TurnPrompt(mission.PromptInput{Scope: p.Terms.Scope, EndsAt: at.Add(time.Duration(p.Terms.Minutes) * time.Minute), Turn: 1, Local: true}),
-		},
+	r.Secrets, r.Stored = slices.Sorted(maps.Keys(secrets)), s.stored(p.Vars, secrets)
+	if p.Terms.Worktree {
+		plan, err := checkout.PlanWorktree(ctx, p.Tree, s.StateDir, r.ID)
+		if err != nil {
+			return Record{}, approvals.Record{}, Refuse(err)
+		}
+		r.Worktree = &Worktree{Worktree: plan}
 	}
-	for _, u := range p.Terms.Unasked {
-		subject.Mission.Unasked = append(subject.Mission.Unasked, string(u))
-	}
+	r.Instructions = mission.InstructionDigest(r.instructions())
+	subject := approval.Subject{Title: "Start a mission", Cwd: r.Folder()}
+	subject.Mission = missionSubject(r, mission.PromptInput{EndsAt: at.Add(time.Duration(p.Terms.Minutes) * time.Minute), Turn: 1}, p.Notes)
+	subject.Mission.GitExecutableConfig = p.GitExec
 	ask := approvals.Record{ID: NewID("p"), Kind: approval.MissionStart, Mission: r.ID, CreatedAt: at}
 	var err error
 	if ask.Digest, err = approval.Digest(approval.Envelope{ID: ask.ID, Kind: ask.Kind, Mission: r.ID, Subject: subject}); err != nil {
@@ -175,6 +202,25 @@ func (s *Supervisor) Propose(ctx context.Context, p Proposal) (Record, approvals
 	return r, ask, nil
 }
 
+// missionSubject is what a person is shown before a mission starts or goes on:
+// its terms, the program, the whole instruction file and the next prompt.
+func missionSubject(r Record, prompt mission.PromptInput, notes []string) *approval.MissionSubject {
+	prompt.Scope = r.Terms.Scope
+	m := &approval.MissionSubject{
+		Provider: r.Terms.Provider, ProviderPath: r.Provider.Path, ProviderVersion: r.Provider.Version,
+		Model: r.Terms.Model, Endpoint: r.Terms.Endpoint, Folder: r.Terms.Folder, Scope: r.Terms.Scope,
+		Minutes: r.Terms.Minutes, Budget: approval.Budget(r.Terms.Budget), Limits: approval.Limits(r.Terms.Limits), Worktree: r.Terms.Worktree, WaitForReset: r.Terms.WaitForReset,
+		Instructions: r.instructions(), EnvNames: names(r.Env, r.Secrets, r.Stored), Notes: notes, Prompt: mission.TurnPrompt(prompt),
+	}
+	if r.Worktree != nil {
+		m.WorktreePath, m.WorktreeBranch, m.WorktreeBase = r.Worktree.Path, r.Worktree.Branch, r.Worktree.Base
+	}
+	for _, u := range r.Terms.Unasked {
+		m.Unasked = append(m.Unasked, string(u))
+	}
+	return m
+}
+
 // errEnded: some mission ended meanwhile, so a record that was read before may
 // be older than the journal.
 var errEnded = errors.New("a mission ended meanwhile")
@@ -198,13 +244,6 @@ func (s *Supervisor) worker(r Record, ended int) (*worker, error) {
 	s.workers[r.ID] = w
 	s.wg.Go(w.run)
 	return w, nil
-}
-
-// haveSecrets says whether every secret variable of a mission is in memory.
-func (s *Supervisor) haveSecrets(r Record) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.secrets[r.ID]) == len(r.Secrets)
 }
 
 func (s *Supervisor) lookup(id string) *worker {
@@ -292,20 +331,6 @@ func phaseWords(r Record) string {
 		return fmt.Sprintf("%s, %s", r.Phase, r.EndReason)
 	}
 	return string(r.Phase)
-}
-
-// Guards tells which process trees belong to workers, for judging who may
-// decide; the key is the mission.
-func (s *Supervisor) Guards() map[string]proc.Guarded {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := map[string]proc.Guarded{}
-	for id, w := range s.workers {
-		if g, ok := w.guarded(); ok {
-			out[id] = g
-		}
-	}
-	return out
 }
 
 // Live counts missions that own or may own a checkout.

@@ -29,6 +29,12 @@ func (w *worker) schedule() {
 	}
 	switch w.rec.Phase {
 	case mission.Waiting:
+		if w.rec.Held == mission.Paused { // before an update ended its guard
+			if err := w.step(mission.EvPause, func(r *Record) { r.Held = "" }); err != nil {
+				w.fail("that a mission stays paused could not be journaled", err, nil)
+			}
+			return
+		}
 		if w.inFlight() {
 			// The guard has a turn that this phase forgot, as after a block or
 			// a quarantine: there can't be another beside it.
@@ -84,7 +90,8 @@ func (w *worker) input(now mission.Instant) mission.ScheduleInput {
 	in := mission.ScheduleInput{
 		Now: now, Deadline: r.Deadline, Project: mission.ProjectStarted, ContactKnown: true,
 		SteeringQueued: r.queued(), First: len(r.Turns) == 0, Last: r.Last, LastEnded: r.LastEnded,
-		Failures: r.Failures, TurnsUsed: len(r.Turns), Budget: r.Terms.Budget, Quiet: w.quiet,
+		Failures: r.Failures, TurnsUsed: len(r.Turns), Budget: r.Terms.Budget, Limits: r.Terms.Limits, CPUSeconds: r.Use.cpu(), Quiet: w.quiet,
+		Updating: w.s.updating.Load(), WaitForReset: r.Terms.WaitForReset, News: mission.News{Unread: w.unread()},
 	}
 	// A turn whose usage is unknown must not hide what the others used.
 	for _, t := range r.Turns {
@@ -103,17 +110,22 @@ func (w *worker) input(now mission.Instant) mission.ScheduleInput {
 // run it.
 func (w *worker) beginTurn() {
 	r := &w.rec
-	turn := Turn{ID: NewID("t"), Number: len(r.Turns) + 1, StartedAt: w.s.now()}
+	turn := Turn{ID: NewID("t"), Number: len(r.Turns) + 1, StartedAt: w.s.now(), Reconcile: r.Reconcile}
 	var steering []string
 	for _, s := range r.Steering {
 		if s.State == SteerReceived {
 			steering = append(steering, s.Text)
 		}
 	}
-	prompt := mission.TurnPrompt(mission.PromptInput{
-		Scope: r.Terms.Scope, EndsAt: r.Deadline.At, Turn: turn.Number, Steering: steering, Local: true,
+	in := mission.PromptInput{
+		Scope: r.Terms.Scope, EndsAt: r.Deadline.At, Turn: turn.Number, Steering: steering,
 		Continuation: continuation(r), Recovered: r.Reconcile,
-	})
+	}
+	if err := w.news(&turn, &in); err != nil {
+		w.block(mission.PrivateStateFailure, "What is new for the agent could not be read: "+err.Error())
+		return
+	}
+	prompt := mission.TurnPrompt(in)
 	w.quiet = mission.Jitter(mission.QuietInterval, rand.Float64())
 	tree, _ := w.guarded()
 	err := w.step(mission.EvTurnStarted, func(r *Record) {
@@ -126,7 +138,7 @@ func (w *worker) beginTurn() {
 			}
 		}
 	}, func(tx *store.Tx) error {
-		return checkout.Mark(tx, r.Terms.Folder, r.ID, tree.Root, turn.ID)
+		return checkout.Mark(tx, r.Folder(), r.ID, tree.Root, turn.ID)
 	})
 	if err != nil {
 		w.block(mission.PrivateStateFailure, "The start of a turn could not be recorded: "+err.Error())
@@ -138,7 +150,7 @@ func (w *worker) beginTurn() {
 	w.async(func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, callLimit)
 		defer cancel()
-		err := g.Turn(ctx, wire.TurnParams{Turn: turn.ID, Number: turn.Number, Prompt: prompt, Steering: steering, Resume: resume})
+		err := g.Turn(ctx, wire.TurnParams{Turn: turn.ID, Number: turn.Number, Prompt: prompt, Steering: steering, Resume: resume, Room: turn.Room})
 		fault.Point("service.turn-sent")
 		return err
 	}, func(err error) {

@@ -25,24 +25,29 @@ type worker struct {
 	seen Record       // what was last journaled or shown
 	tree proc.Guarded // the guard's processes, zero before it runs
 
-	rec      Record
-	guard    *guard.Client
-	alive    mission.GuardState // what is known of the guard
-	starting bool               // a guard is being brought up
-	calling  bool               // a guard call for a turn is under way
-	pausing  bool               // the turn in flight is to end in paused
-	ended    *wire.SessionEnded
-	watch    []*watcher // who waits for a condition
-	timer    *time.Timer
-	quiet    time.Duration // jittered, drawn anew for each wait
-	fault    error         // why nothing is started now; see fault.go
-	again    []func()      // what is done again once the journal can be written
-	told     uint64        // the last entry of the attempt's log that was announced
-	expired  bool          // what waited was expired; see expire
-	damaged  uint64        // entries of the log that could not be read
-	losing   bool          // the guard's connection ended; whether it lives is being found out
-	dirty    bool          // activity changed since the last announcement
-	flush    *time.Timer
+	rec                 Record
+	next                *Record // what a commit is about to keep; functions in its transaction may change it
+	guard               *guard.Client
+	alive               mission.GuardState // what is known of the guard
+	starting            bool               // a guard is being brought up
+	forgo               func()             // gives up fetching the secrets of the guard to come; nil before the first
+	calling             bool               // a guard call for a turn is under way
+	pausing             bool               // the turn in flight is to end in paused
+	ended               *wire.SessionEnded
+	watch               []*watcher // who waits for a condition
+	timer               *time.Timer
+	quiet               time.Duration // jittered, drawn anew for each wait
+	fault               error         // why nothing is started now; see fault.go
+	again               []func()      // what is done again once the journal can be written
+	told                uint64        // the last entry of the attempt's log that was announced
+	expired             bool          // what waited was expired; see expire
+	damaged             uint64        // entries of the log that could not be read
+	endTree             string        // of the checkout at the end; see pictureEnd
+	draining            bool          // its guard is being ended for an update; see update.go
+	losing              bool          // the guard's connection ended; whether it lives is being found out
+	picturing, pictured bool
+	dirty               bool // activity changed since the last announcement
+	flush               *time.Timer
 }
 
 // watcher is a call that answers when the record satisfies a condition.
@@ -183,6 +188,8 @@ func (w *worker) commit(change func(r *Record), more ...func(tx *store.Tx) error
 	next := w.rec.clone()
 	change(&next)
 	next.Revision++
+	w.next = &next
+	defer func() { w.next = nil }()
 	err := w.s.DB.Update(context.WithoutCancel(w.s.ctx), func(tx *store.Tx) error {
 		for _, fn := range more {
 			if err := fn(tx); err != nil {
@@ -221,6 +228,9 @@ func (w *worker) show() {
 	w.dirty = false
 	w.flush.Stop()
 	w.rec.Guard, w.rec.Fault = w.alive, w.faultText()
+	if w.guard != nil {
+		w.rec.Protocol = w.guard.Record.Protocol
+	}
 	w.mu.Lock()
 	w.seen = w.rec.clone()
 	w.mu.Unlock()
@@ -251,6 +261,8 @@ func (w *worker) block(code mission.Code, why string) {
 		r.BlockedBy, r.NextTurn, r.Activity = why, time.Time{}, nil
 		if code != "" && r.Failure == nil {
 			r.Failure = &Failure{Stage: mission.StageExecution, Code: code, Message: code.Sentence(), Retryable: code.Retryable()}
+		} else if code != "" && r.Failure.Code == code {
+			r.Failure.Message = why // it tells more, such as until when
 		}
 	})
 	if err != nil {

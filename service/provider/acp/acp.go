@@ -7,6 +7,7 @@
 package acp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,13 @@ type Agent struct {
 	Path      string   // absolute, or a name that is looked up in PATH
 	Args      []string // make the program speak the protocol
 	Variables []mission.Variable
+	Env       []string // NAME=value that it gets whatever the proposer has
+	// Mode is the session mode that is set and held to. Without one the agent
+	// asks for what its own settings make it ask for.
+	Mode      string
 	NoAccount bool // it needs no sign-in
+
+	hardening
 }
 
 // Provider is one agent. Make it with New.
@@ -51,9 +58,10 @@ func (p *Provider) Name() string { return "acp:" + p.agent.Name }
 func (p *Provider) Title() string { return p.agent.Title }
 
 // Capabilities implements provider.Provider. Whether an agent can resume shows
-// only when it runs; one that can't reports a missing session.
+// only when it runs; one that can't reports a missing session. One whose sessions
+// don't bear being loaded for each turn stays for the whole mission.
 func (p *Provider) Capabilities() provider.Capabilities {
-	return provider.Capabilities{Resume: true, Usage: !p.agent.NoAccount}
+	return provider.Capabilities{Resume: !p.agent.stays, SteerNow: p.agent.steers, Usage: !p.agent.NoAccount, UsageCost: p.agent.cost}
 }
 
 // Variables implements provider.Provider.
@@ -74,26 +82,33 @@ func (p *Provider) Probe(ctx context.Context, env []string) provider.Probe {
 	switch {
 	case !found.Found:
 		found.Problem = fmt.Sprintf("%s is not installed: there is no program %s.", p.agent.Title, p.agent.Path)
-		found.Fix = "Install it, or correct its path in the settings."
+		found.Fix = cmp.Or(p.agent.install, "Install it, or correct the command with reeve providers remove and add.")
 	case p.agent.NoAccount:
 		yes := true
 		found.SignedIn = &yes
+	}
+	found.Mode, found.Fixed, found.Notes = p.agent.Mode, slices.Clone(p.agent.Env), p.agent.notes()
+	if name := p.agent.endpoint; name != "" {
+		found.Endpoint = strings.TrimSuffix(lookup(name, env), "/")
 	}
 	return found
 }
 
 func lookPath(name string, env []string) string {
+	for _, dir := range filepath.SplitList(lookup("PATH", env)) {
+		if file := filepath.Join(dir, name); filepath.IsAbs(dir) && executable(file) {
+			return file
+		}
+	}
+	return ""
+}
+
+// lookup reads an environment; the last value of a name counts.
+func lookup(name string, env []string) string {
 	for i := len(env) - 1; i >= 0; i-- {
-		list, ok := strings.CutPrefix(env[i], "PATH=")
-		if !ok {
-			continue
+		if value, ok := strings.CutPrefix(env[i], name+"="); ok {
+			return value
 		}
-		for _, dir := range filepath.SplitList(list) {
-			if file := filepath.Join(dir, name); filepath.IsAbs(dir) && executable(file) {
-				return file
-			}
-		}
-		break
 	}
 	return ""
 }
@@ -105,11 +120,26 @@ func executable(path string) bool {
 
 // Open implements provider.Provider. The errors are *provider.OpenError.
 func (p *Provider) Open(ctx context.Context, spec provider.Spec) (provider.Conn, error) {
+	if what, fix := p.Refusal(spec.Folder); what != "" {
+		return nil, &provider.OpenError{Code: mission.PermissionRequired, Err: errors.New(what), Why: what + " " + fix}
+	}
+	if spec.Endpoint != "" && p.agent.endpoint == "" && !p.agent.reaches {
+		const why = "This agent's endpoint can't be chosen from outside."
+		return nil, &provider.OpenError{Code: mission.LocalExecutionFailure, Err: errors.New(why),
+			Why: why + " Set it in the agent's own settings, and start the mission without one."}
+	}
+	if p.agent.Mode != "" || p.agent.presets {
+		spec.Mode = p.agent.Mode
+	}
+	more, err := p.agent.prepared(spec)
+	if err != nil {
+		return nil, err
+	}
 	c := &conn{
-		name: p.Name(), spec: spec, events: child.NewEvents(), done: make(chan struct{}),
+		name: p.Name(), spec: spec, agent: p.agent.hardening, more: more, events: child.NewEvents(), done: make(chan struct{}),
 		open: map[string]*ask{}, asks: map[string]*ask{}, calls: map[string]*call{},
 	}
-	if spec.Resume == "" && spec.Instructions != "" {
+	if spec.Resume == "" && spec.Instructions != "" && !more.told {
 		// The protocol has no place for instructions; they lead the first prompt.
 		text, err := os.ReadFile(spec.Instructions)
 		if err != nil {
@@ -117,17 +147,28 @@ func (p *Provider) Open(ctx context.Context, spec provider.Spec) (provider.Conn,
 		}
 		c.preface = string(text)
 	}
-	cmd := exec.Command(spec.Path, spec.Args...)
+	cmd := exec.Command(spec.Path, append(slices.Clone(spec.Args), more.args...)...)
 	cmd.Dir = spec.Folder
-	cmd.Env = slices.Clone(spec.Env)
+	cmd.Env = slices.Concat(spec.Env, p.agent.Env, more.env)
 	if spec.PrivateDir != "" {
 		cmd.Env = append(cmd.Env, "TMPDIR="+spec.PrivateDir)
+	}
+	if p.agent.endpoint != "" {
+		// It is fixed, whatever the environment says.
+		cmd.Env = slices.DeleteFunc(cmd.Env, func(kv string) bool { return strings.HasPrefix(kv, p.agent.endpoint+"=") })
+		if spec.Endpoint != "" {
+			cmd.Env = append(cmd.Env, p.agent.endpoint+"="+spec.Endpoint)
+		}
+	}
+	if more.environ != nil {
+		cmd.Env = more.environ(cmd.Env)
 	}
 	process, err := child.Start(cmd, spec.Launch)
 	if err != nil {
 		return nil, &provider.OpenError{Code: mission.LocalExecutionFailure, Err: err}
 	}
-	c.p = process
+	c.p, c.watch = process, more.watch
+	c.watched, c.unwatch = context.WithCancel(context.Background())
 	c.start()
 	if err := c.begin(ctx); err != nil {
 		process.Kill()
@@ -141,12 +182,11 @@ func (p *Provider) Open(ctx context.Context, spec provider.Spec) (provider.Conn,
 
 // begin opens or loads the session.
 func (c *conn) begin(ctx context.Context) error {
-	id := c.replies.begin()
-	init, err := c.rpc.Initialize(ctx, sdk.InitializeRequest{
-		ProtocolVersion: sdk.ProtocolVersionNumber,
-		ClientInfo:      &sdk.Implementation{Name: "reeve", Version: "1"},
-	})
-	c.replies.end(id)
+	hello := sdk.InitializeRequest{ProtocolVersion: sdk.ProtocolVersionNumber, ClientInfo: &sdk.Implementation{Name: "reeve", Version: "1"}}
+	if c.agent.forms {
+		hello.ClientCapabilities.Elicitation = &sdk.ElicitationCapabilities{Form: &sdk.ElicitationFormCapabilities{}}
+	}
+	init, err := request(ctx, c, c.rpc.Initialize, hello)
 	if err != nil {
 		return openError("start the agent", err, false)
 	}
@@ -158,62 +198,70 @@ func (c *conn) begin(ctx context.Context) error {
 	if init.AgentInfo != nil {
 		version = init.AgentInfo.Version
 	}
+	c.hears, _ = init.Meta[reasonMeta].(bool)
 	var models *sdk.SessionModelState
+	var modes *sdk.SessionModeState
+	var options []sdk.SessionConfigOption
 	if c.spec.Resume != "" {
 		if !init.AgentCapabilities.LoadSession {
 			return &provider.OpenError{Code: mission.MissingSession, Err: errors.New("the agent can't resume a session")}
 		}
 		c.session = sdk.SessionId(c.spec.Resume)
-		id := c.replies.begin()
-		loaded, err := c.rpc.LoadSession(ctx, sdk.LoadSessionRequest{SessionId: c.session, Cwd: c.spec.Folder, McpServers: []sdk.McpServer{}})
-		c.replies.end(id)
+		loaded, err := request(ctx, c, c.rpc.LoadSession, sdk.LoadSessionRequest{Meta: c.more.meta, SessionId: c.session, Cwd: c.spec.Folder, McpServers: c.servers()})
 		if err != nil {
 			return openError("load the session", err, true)
 		}
-		models = loaded.Models
+		models, modes, options = loaded.Models, loaded.Modes, loaded.ConfigOptions
 	} else {
-		id := c.replies.begin()
-		made, err := c.rpc.NewSession(ctx, sdk.NewSessionRequest{Cwd: c.spec.Folder, McpServers: []sdk.McpServer{}})
-		c.replies.end(id)
+		made, err := request(ctx, c, c.rpc.NewSession, sdk.NewSessionRequest{Meta: c.more.meta, Cwd: c.spec.Folder, McpServers: c.servers()})
 		if err != nil {
 			return openError("open a session", err, false)
 		}
-		c.session, models = made.SessionId, made.Models
+		c.session, models, modes, options = made.SessionId, made.Models, made.Modes, made.ConfigOptions
 	}
-	if c.spec.Model != "" {
-		if models == nil {
-			return &provider.OpenError{Code: mission.LocalExecutionFailure, Err: errors.New("the agent does not let its model be chosen; start the mission without a model")}
-		}
-		id := c.replies.begin()
-		_, err := c.rpc.UnstableSetSessionModel(ctx, sdk.UnstableSetSessionModelRequest{SessionId: c.session, ModelId: sdk.UnstableModelId(c.spec.Model)})
-		c.replies.end(id)
-		if err != nil {
-			return openError("choose the model", err, false)
-		}
+	if err := c.enterMode(ctx, modes, options); err != nil {
+		return err
+	}
+	if err := c.chooseModel(ctx, models, options); err != nil {
+		return err
+	}
+	if err := c.startWatch(ctx); err != nil {
+		return openError("follow the agent", err, false)
 	}
 	c.events.Emit(provider.SessionStarted{Session: string(c.session), Resumed: c.spec.Resume != "", Model: c.spec.Model, Version: version})
+	for _, s := range c.spec.Servers {
+		if !executable(s.Command) {
+			c.noServer(s.Name) // not all agents tell of it
+		}
+	}
 	return nil
 }
 
-func openError(doing string, err error, loading bool) error {
-	code := classify(err)
-	var r *sdk.RequestError
-	if loading && errors.As(err, &r) && code != mission.AuthenticationRequired {
-		// Agents disagree on the code of a session that they don't have, but
-		// all answer with an error; -32603 stands also for a lost agent.
-		text := strings.ToLower(r.Error())
-		if r.Code == -32002 || r.Code == -32602 || strings.Contains(text, "not found") || strings.Contains(text, "session identifier") {
-			code = mission.MissingSession
+// servers are the mission's MCP servers. The agent may have others besides, of
+// whatever name: the protocol can't tell whose a tool is, so none of them counts
+// as Reeve's own.
+func (c *conn) servers() []sdk.McpServer {
+	all := []sdk.McpServer{}
+	if c.more.served {
+		return all
+	}
+	literal := c.more.literal
+	if literal == nil {
+		literal = func(s string) string { return s }
+	}
+	for _, s := range c.spec.Servers {
+		one := &sdk.McpServerStdio{Name: s.Name, Command: literal(s.Command), Args: []string{}, Env: []sdk.EnvVariable{}}
+		for _, a := range s.Args {
+			one.Args = append(one.Args, literal(a))
 		}
+		for _, kv := range s.Env {
+			name, value, _ := strings.Cut(kv, "=")
+			if c.agent.literalEnv != nil {
+				value = c.agent.literalEnv(value)
+			}
+			one.Env = append(one.Env, sdk.EnvVariable{Name: name, Value: literal(value)})
+		}
+		all = append(all, sdk.McpServer{Stdio: one})
 	}
-	return &provider.OpenError{Code: code, Err: fmt.Errorf("%s: %w", doing, err)}
-}
-
-// classify gives the code of an error of a call.
-func classify(err error) mission.Code {
-	var r *sdk.RequestError
-	if errors.As(err, &r) && r.Code == -32000 {
-		return mission.AuthenticationRequired
-	}
-	return mission.LocalExecutionFailure
+	return all
 }

@@ -29,8 +29,19 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if len(os.Args) > 1 && os.Args[1] == conform.NotesArg {
+		if err := conform.ServeNotes(context.Background()); err != nil {
+			fmt.Fprintln(os.Stderr, "MCP server:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if len(os.Args) > 1 && os.Args[1] == "raw-agent" {
 		rawAgent()
+		os.Exit(0)
+	}
+	if len(os.Args) > 1 && os.Args[1] == "canned-agent" {
+		cannedAgent()
 		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
@@ -77,7 +88,7 @@ func (w *world) read(t *testing.T, name string) string {
 
 // prompt is a turn's prompt as the service writes it.
 func prompt(scope string, steering ...string) string {
-	return mission.TurnPrompt(mission.PromptInput{Scope: scope, EndsAt: time.Now().Add(time.Hour), Turn: 1, Steering: steering, Local: true})
+	return mission.TurnPrompt(mission.PromptInput{Scope: scope, EndsAt: time.Now().Add(time.Hour), Turn: 1, Steering: steering})
 }
 
 func want(t *testing.T, turn conform.Turn, o mission.Outcome, c mission.Code, next mission.WorkNext) {
@@ -172,7 +183,7 @@ func TestSteeringInThePrompt(t *testing.T) {
 
 func TestInterrupts(t *testing.T) {
 	for _, c := range []struct{ name, scope string }{
-		{"stream", "demo:slow 2000"}, {"permission", "Mend it."}, {"command", "demo:command tail -f /dev/null"},
+		{"stream", "demo:slow 100000"}, {"permission", "Mend it."}, {"command", "demo:command tail -f /dev/null"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -217,7 +228,7 @@ func TestInterruptRightAfterThePrompt(t *testing.T) {
 	w := newWorld(t)
 	s := conform.Open(t, w.p, w.spec)
 	for range 50 {
-		if err := s.Conn.Prompt(context.Background(), prompt("demo:slow 2000")); err != nil {
+		if err := s.Conn.Prompt(context.Background(), prompt("demo:slow 100000")); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Conn.Interrupt(context.Background()); err != nil {

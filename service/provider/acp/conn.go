@@ -20,9 +20,6 @@ import (
 	"github.com/reevehq/reeve/service/provider/internal/child"
 )
 
-// endWait is how long the agent may take to end after it closed its output.
-const endWait = 5 * time.Second
-
 var errNoTurn = errors.New("no turn is running")
 
 // conn is one running agent. The pump reads its output: updates it handles
@@ -35,15 +32,24 @@ type conn struct {
 	name    string
 	spec    provider.Spec
 	p       *child.Process
+	watch   func(context.Context, *conn) (func(), error)
 	rpc     *sdk.ClientSideConnection
 	events  *child.Events
 	session sdk.SessionId
-	preface string
-	replies replies
-	prompts sync.WaitGroup // calls in flight
-	done    chan struct{}  // the pump has ended
+	// The model that the session is set to, and how that is known.
+	model, modelSource string
+	preface            string
+	agent              hardening
+	more               extras
+	hears              bool // it reads the reason of a denial in an answer
+	replies            replies
+	prompts            sync.WaitGroup // calls in flight
+	done               chan struct{}  // the pump has ended
+	unwatch            context.CancelFunc
+	watched            context.Context
 
 	step  sync.Mutex
+	told  map[string]bool // MCP servers that did not start, of which was told
 	calls map[string]*call
 	asks  map[string]*ask // announced, and neither settled nor withdrawn
 
@@ -52,6 +58,8 @@ type conn struct {
 	open   map[string]*ask // can be answered
 	nextID int
 	closed bool
+	held   bool   // the session is in its mode, and has to stay there
+	broken string // why the agent is not safe to run any more
 }
 
 type turn struct {
@@ -62,6 +70,11 @@ type turn struct {
 	live        bool            // the agent has shown that it works on it
 	final       strings.Builder // the agent's text since its last tool call
 	toolCalls   int
+	prompts     int
+	usage       mission.Usage // of the prompts that are over
+	seen                      // beside the protocol
+	untold                    // guarded by conn.step
+	behind                    // guarded by conn.step
 }
 
 // ask is a permission request that waits for an answer.
@@ -70,6 +83,8 @@ type ask struct {
 	options  []sdk.PermissionOption
 	answer   chan sdk.RequestPermissionOutcome // of capacity 1; who takes it out of open may send
 	answered bool                              // by a person; guarded by mu
+	reason   string                            // of a denial; guarded by mu
+	text     string                            // the answer to a question; guarded by mu
 }
 
 // start begins to read.
@@ -77,53 +92,54 @@ func (c *conn) start() {
 	r, w := io.Pipe()
 	c.rpc = sdk.NewClientSideConnection(client{c}, output{c}, r)
 	c.rpc.SetLogger(slog.New(slog.DiscardHandler)) // it would log what the agent says
+	c.prompts.Go(func() {
+		<-c.rpc.Done()
+		r.Close()
+		c.mu.Lock()
+		closed := c.closed
+		c.mu.Unlock()
+		if !closed {
+			c.p.Kill() // the SDK has given up, at a line too long for it: nobody reads any more
+		}
+	})
 	go c.pump(w)
 }
 
 func (c *conn) pump(w *io.PipeWriter) {
 	defer close(c.done)
 	defer c.events.Close()
-	for {
-		line, err := c.p.Line()
-		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				c.p.Kill() // a line that is too long
-			}
-			break
-		}
+	c.p.Lines(func(line []byte) {
 		var head struct {
 			ID     json.RawMessage `json:"id"`
 			Method string          `json:"method"`
 			Params json.RawMessage `json:"params"`
 		}
 		if json.Unmarshal(line, &head) != nil {
-			continue // not a message; some agents print warnings
+			return // not a message; some agents print warnings
 		}
 		if head.Method == sdk.ClientMethodSessionUpdate && head.ID == nil {
 			var n sdk.SessionNotification
 			if json.Unmarshal(head.Params, &n) == nil {
 				c.update(n.Update)
 			}
-			continue
+			return
+		}
+		if head.Method == claudeMethod && head.ID == nil {
+			c.said(head.Params)
+			return
 		}
 		if head.Method == "" {
 			c.replies.got(string(bytes.TrimSpace(head.ID)))
 		}
 		w.Write(append(line, '\n')) // fails only when the SDK has given up
-	}
+	})
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
 	c.replies.drain()
 	w.Close()
-	timer := time.NewTimer(endWait)
-	defer timer.Stop()
-	select {
-	case <-c.p.Gone():
-	case <-timer.C:
-		c.p.Kill()
-		<-c.p.Gone()
-	}
+	c.p.End()
+	c.unwatch()
 	c.prompts.Wait()
 	<-c.rpc.Done()
 }
@@ -150,6 +166,13 @@ func (r *replies) begin() string {
 	id := strconv.Itoa(r.last)
 	r.state[id] = false
 	return id
+}
+
+// request makes a call and waits for its reply.
+func request[Q, R any](ctx context.Context, c *conn, method func(context.Context, Q) (R, error), q Q) (R, error) {
+	id := c.replies.begin()
+	defer c.replies.end(id)
+	return method(ctx, q)
 }
 
 func (r *replies) end(id string) {
@@ -190,14 +213,17 @@ type output struct{ c *conn }
 var promptMethod = []byte(`"method":"` + sdk.AgentMethodSessionPrompt + `"`)
 
 func (o output) Write(b []byte) (int, error) {
-	n, err := o.c.p.Write(b)
+	var t *turn
 	if bytes.Contains(b, promptMethod) {
 		o.c.mu.Lock()
-		t := o.c.turn
-		o.c.mu.Unlock()
-		if t != nil {
-			t.sentOnce.Do(func() { close(t.sent) })
+		if t = o.c.turn; t != nil {
+			t.live = false // what it said until now was about an earlier prompt
 		}
+		o.c.mu.Unlock()
+	}
+	n, err := o.c.p.Write(b)
+	if t != nil {
+		t.sentOnce.Do(func() { close(t.sent) })
 	}
 	return n, err
 }
@@ -232,18 +258,27 @@ func (c *conn) prompt(text string) (*turn, error) {
 		c.preface = ""
 	}
 	t := &turn{began: time.Now(), sent: make(chan struct{})}
+	if c.watch != nil {
+		t.rest = make(chan struct{})
+	}
 	c.turn = t
 	id := c.replies.begin()
 	c.prompts.Go(func() {
-		r, err := c.rpc.Prompt(context.Background(), sdk.PromptRequest{SessionId: c.session, Prompt: blocks})
-		c.replies.end(id)
-		c.finish(t, r, err)
+		for {
+			r, err := c.rpc.Prompt(context.Background(), sdk.PromptRequest{SessionId: c.session, Prompt: blocks})
+			c.replies.end(id)
+			c.caughtUp(t)
+			more := c.tell(t, r, err)
+			if more == "" {
+				c.finish(t, r, err)
+				return
+			}
+			blocks = []sdk.ContentBlock{sdk.TextBlock(more)}
+			id = c.replies.begin()
+		}
 	})
 	return t, nil
 }
-
-// Steer implements provider.Conn; the protocol has no such verb.
-func (c *conn) Steer(context.Context, string) error { return provider.ErrUnsupported }
 
 // Interrupt implements provider.Conn. Requests that wait are refused, as the
 // protocol demands.
@@ -265,10 +300,14 @@ func (c *conn) Interrupt(ctx context.Context) error {
 	return nil
 }
 
+// reasonMeta is where an answer carries the reason of a denial, and by which an
+// agent says that it reads it there.
+const reasonMeta = "reeve.message"
+
 var cancelled = sdk.NewRequestPermissionOutcomeCancelled()
 
 // Answer implements provider.Conn. The reason of a denial travels as metadata;
-// agents that don't know it see only the denial.
+// an agent that doesn't read that is told afterwards.
 func (c *conn) Answer(ctx context.Context, id string, d provider.Answer) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -278,6 +317,7 @@ func (c *conn) Answer(ctx context.Context, id string, d provider.Answer) error {
 	}
 	delete(c.open, id)
 	a.answered = true
+	a.reason, a.text = d.Message, d.Text
 	kind := sdk.PermissionOptionKindRejectOnce
 	if d.Allow {
 		kind = sdk.PermissionOptionKindAllowOnce
@@ -288,11 +328,12 @@ func (c *conn) Answer(ctx context.Context, id string, d provider.Answer) error {
 		}
 		outcome := sdk.NewRequestPermissionOutcomeSelected(o.OptionId)
 		if !d.Allow && d.Message != "" {
-			outcome.Selected.Meta = map[string]any{"reeve.message": d.Message}
+			outcome.Selected.Meta = map[string]any{reasonMeta: d.Message}
 		}
 		a.answer <- outcome
 		return nil
 	}
+	a.answered = !d.Allow // nobody refused it
 	a.answer <- cancelled
 	if d.Allow {
 		return errors.New("the agent offers no way to allow this once, so it was refused")
@@ -343,7 +384,41 @@ func (c *conn) finish(t *turn, r sdk.PromptResponse, err error) {
 	defer c.step.Unlock()
 	c.mu.Lock()
 	c.turn = nil
-	interrupted := t.interrupted
+	interrupted, broken, gaveUp, failure := t.interrupted, c.broken, t.gaveUp, t.failure
+	c.mu.Unlock()
+	c.settle()
+	e.Final = t.final.String()
+	switch {
+	case broken != "":
+		e.Outcome = mission.FailedTurn(mission.StageExecution, mission.PermissionRequired)
+		e.Outcome.Why, e.Final = broken, ""
+	case gaveUp != "" && !interrupted:
+		e.Outcome = mission.FailedTurn(mission.StageExecution, gaveUp)
+		e.Outcome.ResetAt, e.Final = t.reset, ""
+	case r.StopReason == sdk.StopReasonCancelled, err != nil && interrupted:
+		e.Outcome.Outcome = mission.Interrupted
+	case err != nil:
+		code := t.codeOf(err)
+		if code == mission.LocalExecutionFailure {
+			code = classifyText(failure)
+		}
+		e.Outcome = mission.FailedTurn(mission.StageExecution, code)
+		e.Final = ""
+	case r.StopReason == sdk.StopReasonRefusal:
+		e.Outcome = mission.FailedTurn(mission.StageExecution, mission.Unknown)
+	default:
+		e.Outcome.Outcome = mission.Succeeded
+		e.Outcome.Next = mission.ParseWorkNext(e.Final)
+	}
+	c.count(t, r)
+	e.Outcome.Usage = t.spent()
+	e.Outcome.Seconds = e.Outcome.Usage.Seconds
+	c.events.Emit(e)
+}
+
+// settle ends what the agent left open at the end of a prompt. Needs step.
+func (c *conn) settle() {
+	c.mu.Lock()
 	for _, a := range c.open {
 		a.answer <- cancelled
 	}
@@ -366,44 +441,4 @@ func (c *conn) finish(t *turn, r sdk.PromptResponse, err error) {
 		c.events.Emit(provider.ToolFinished{Call: id, Status: status})
 	}
 	clear(c.calls)
-	e.Final = t.final.String()
-	switch {
-	case r.StopReason == sdk.StopReasonCancelled, err != nil && interrupted:
-		e.Outcome.Outcome = mission.Interrupted
-	case err != nil:
-		e.Outcome = mission.FailedTurn(mission.StageExecution, classify(err))
-		e.Final = ""
-	case r.StopReason == sdk.StopReasonRefusal:
-		e.Outcome = mission.FailedTurn(mission.StageExecution, mission.Unknown)
-	default:
-		e.Outcome.Outcome = mission.Succeeded
-		e.Outcome.Next = mission.ParseWorkNext(e.Final)
-	}
-	e.Outcome.Usage = usage(c.name, t, r.Usage)
-	e.Outcome.Seconds = e.Outcome.Usage.Seconds
-	c.events.Emit(e)
-}
-
-// usage reads what the agent counted. The protocol does not say whether input
-// contains the cached tokens; the total tells.
-func usage(name string, t *turn, u *sdk.Usage) mission.Usage {
-	calls := t.toolCalls
-	m := mission.Usage{Provider: name, ToolCalls: &calls, ToolCounts: mission.CountsPartial, Seconds: time.Since(t.began).Seconds()}
-	if u == nil {
-		return m
-	}
-	number := func(n *int) *int64 {
-		if n == nil {
-			return nil
-		}
-		v := int64(*n)
-		return &v
-	}
-	m.Input, m.Output = number(&u.InputTokens), number(&u.OutputTokens)
-	m.CacheRead, m.CacheWrite = number(u.CachedReadTokens), number(u.CachedWriteTokens)
-	m.Semantics = mission.Uncached
-	if u.TotalTokens == u.InputTokens+u.OutputTokens {
-		m.Semantics = mission.IncludesCache
-	}
-	return m
 }

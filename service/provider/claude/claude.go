@@ -3,7 +3,8 @@
 // Every tool call comes here as a permission request: a PreToolUse hook, set up
 // in the first message, answers "ask" to each call, because the program would
 // otherwise run what it takes for harmless unasked. Settings of the user, the
-// project and the checkout are not loaded, nor are their MCP servers. What the
+// project and the checkout are not loaded, nor are their MCP servers: it gets the
+// mission's alone, from a private file. What the
 // program reports about that is checked at each turn; if it is not so, the turn
 // ends with permission_required and the program with it.
 package claude
@@ -53,7 +54,11 @@ func (*Claude) Open(ctx context.Context, spec provider.Spec) (provider.Conn, err
 	if session == "" {
 		session = newUUID()
 	}
-	cmd := exec.Command(spec.Path, arguments(spec, session)...)
+	config, err := servers(spec)
+	if err != nil {
+		return nil, &provider.OpenError{Code: mission.PrivateStateFailure, Err: err}
+	}
+	cmd := exec.Command(spec.Path, arguments(spec, session, config)...)
 	cmd.Dir = spec.Folder
 	cmd.Env = environment(spec)
 	p, err := child.Start(cmd, spec.Launch)
@@ -74,12 +79,12 @@ func (*Claude) Open(ctx context.Context, spec provider.Spec) (provider.Conn, err
 
 // arguments never contain a secret or a text of the person: other users can see
 // them.
-func arguments(spec provider.Spec, session string) []string {
+func arguments(spec provider.Spec, session, servers string) []string {
 	args := slices.Clone(spec.Args)
 	args = append(args, "-p", "--output-format", "stream-json", "--input-format", "stream-json", "--verbose",
 		"--include-partial-messages",
 		"--permission-prompt-tool", "stdio", "--permission-mode", "default",
-		"--strict-mcp-config", "--mcp-config", `{"mcpServers":{}}`,
+		"--strict-mcp-config", "--mcp-config", servers,
 		"--setting-sources", "")
 	if spec.Resume != "" {
 		args = append(args, "--resume", session)

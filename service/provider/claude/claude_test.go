@@ -260,64 +260,6 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
-func TestInterrupt(t *testing.T) {
-	for _, c := range []struct {
-		name, prompt string
-		when         func(provider.Event) bool
-		answer       bool
-		status       string
-	}{
-		{"stream", "<<slow:2000:20>>", func(ev provider.Event) bool { _, ok := ev.(provider.Text); return ok }, false, ""},
-		{"tool", `<<tool:Bash {"command":"touch running; tail -f /dev/null"}>> <<say:end>>`, nil, true, "cancelled"},
-		{"permission", `<<tool:Bash {"command":"touch never"}>> <<say:end>>`,
-			func(ev provider.Event) bool { _, ok := ev.(provider.PermissionRequested); return ok }, false, "cancelled"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
-			s := w.open()
-			once := false
-			interrupt := func() {
-				if !once {
-					once = true
-					if err := s.Conn.Interrupt(context.Background()); err != nil {
-						t.Error(err)
-					}
-				}
-			}
-			turn := s.Do(c.prompt, func(ev provider.Event) {
-				if c.answer {
-					s.Allow()(ev)
-					if _, ok := ev.(provider.PermissionRequested); ok {
-						waitFor(t, filepath.Join(w.folder, "running"))
-						interrupt()
-					}
-				} else if c.when(ev) {
-					interrupt()
-				}
-			})
-			want(t, turn, mission.Interrupted, "")
-			done := conform.Of[provider.ToolFinished](turn)
-			if c.status != "" && (len(done) != 1 || done[0].Status != c.status) {
-				t.Errorf("finished %+v", done)
-			}
-			if c.name == "permission" && len(conform.Of[provider.PermissionWithdrawn](turn)) != 1 {
-				t.Error("the request was not withdrawn")
-			}
-			if c.name == "stream" && *turn.Finished.Outcome.Usage.Input != modelstub.InputTokens {
-				t.Errorf("usage %+v", turn.Finished.Outcome.Usage)
-			}
-			if w.read("never") != "" {
-				t.Error("the command ran")
-			}
-			turn = s.Do("<<say:again>>", nil)
-			want(t, turn, mission.Succeeded, "")
-			if turn.Text() != "again" {
-				t.Errorf("text %q", turn.Text())
-			}
-		})
-	}
-}
-
 func TestSteerBetweenTools(t *testing.T) {
 	w := newWorld(t)
 	s := w.open()
@@ -357,97 +299,16 @@ func TestSteerAfterTheAnswerLengthensTheTurn(t *testing.T) {
 	}
 }
 
-func TestResume(t *testing.T) {
-	w := newWorld(t)
-	s := w.open()
-	first := s.Do("<<say:one>> remember-this", nil)
-	s.Close()
-	w.spec.Resume = s.Started.Session
-	s = w.open()
-	if !s.Started.Resumed || s.Started.Session != w.spec.Resume {
-		t.Errorf("started %+v", s.Started)
-	}
-	turn := s.Do("<<say:two>>", nil)
-	want(t, turn, mission.Succeeded, "")
-	last := w.stub.Requests()[len(w.stub.Requests())-1]
-	if !strings.Contains(strings.Join(last.Texts, "\n"), "remember-this") {
-		t.Error("the conversation was lost")
-	}
-	a, b := first.Finished.Outcome.Usage, turn.Finished.Outcome.Usage
-	if *b.Input != *a.Input || *b.CostUSD > *a.CostUSD*1.01 {
-		t.Errorf("the resumed turn counts the earlier one: %+v, cost %v then %v", b, *a.CostUSD, *b.CostUSD)
-	}
-}
-
-func TestResumeMissing(t *testing.T) {
-	w := newWorld(t)
-	w.spec.Resume = "00000000-0000-4000-8000-000000000000"
-	_, err := conform.TryOpen(t, New(), w.spec)
-	var open *provider.OpenError
-	if !errors.As(err, &open) || open.Code != mission.MissingSession {
-		t.Fatalf("open: %v", err)
-	}
-}
-
+// The other errors of a model are rows of the conformance table.
 func TestModelErrors(t *testing.T) {
 	s := newWorld(t).open()
-	for prompt, code := range map[string]mission.Code{
-		"<<error:401>>": mission.AuthenticationRequired,
-		"<<error:403>>": mission.PermissionRequired,
-		"<<error:404>>": mission.PermissionRequired,
-		"<<error:400>>": mission.Unknown,
-		"<<error:429>>": mission.RateLimited,
-		"<<error:500>>": mission.LocalExecutionFailure,
-		"<<error:529>>": mission.LocalExecutionFailure,
-	} {
-		turn := s.Do(prompt, nil)
-		want(t, turn, mission.Failed, code)
-		if turn.Finished.Outcome.Retryable != code.Retryable() || turn.Finished.Outcome.Stage != mission.StageExecution {
-			t.Errorf("%s: outcome %+v", prompt, turn.Finished.Outcome)
-		}
-		if turn.Text() != "" {
-			t.Errorf("%s: the program's own words were shown as the agent's: %q", prompt, turn.Text())
-		}
+	turn := s.Do("<<error:400>>", nil)
+	want(t, turn, mission.Failed, mission.Unknown)
+	if turn.Finished.Outcome.Retryable || turn.Finished.Outcome.Stage != mission.StageExecution || turn.Text() != "" {
+		t.Errorf("outcome %+v, text %q", turn.Finished.Outcome, turn.Text())
 	}
-	want(t, s.Do("<<say:well>>", nil), mission.Succeeded, "")
-	t.Run("retried", func(t *testing.T) {
-		turn := newWorld(t).open().Do("<<error:529:1>> <<say:well>>", nil)
-		want(t, turn, mission.Succeeded, "")
-		if n := conform.Of[provider.Notice](turn); len(n) != 1 || !strings.Contains(n[0].Text, "529") {
-			t.Errorf("notices %v", n)
-		}
-	})
-	t.Run("dropped", func(t *testing.T) {
-		// It falls back to a request without a stream, which the stand-in serves.
-		want(t, newWorld(t).open().Do("<<drop:2>>", nil), mission.Succeeded, "")
-	})
-	t.Run("refused", func(t *testing.T) {
-		w := newWorld(t)
-		w.stub.Close()
-		want(t, w.open().Do("<<say:x>>", nil), mission.Failed, mission.LocalExecutionFailure)
-	})
-	t.Run("no key", func(t *testing.T) {
-		w := newWorld(t)
-		w.spec.Env = slices.DeleteFunc(w.spec.Env, func(kv string) bool { return strings.HasPrefix(kv, keyVar) })
-		want(t, w.open().Do("<<say:x>>", nil), mission.Failed, mission.AuthenticationRequired)
-	})
-}
-
-func TestProgramDies(t *testing.T) {
-	w := newWorld(t)
-	s := w.open()
-	turn := s.Do(`<<tool:Bash {"command":"touch x"}>>`, func(ev provider.Event) {
-		if _, ok := ev.(provider.PermissionRequested); ok {
-			s.Process.Process.Kill()
-		}
-	})
-	want(t, turn, mission.Failed, mission.LocalExecutionFailure)
-	if !turn.Finished.Outcome.Retryable {
-		t.Error("the turn can't be retried")
-	}
-	if err := s.Conn.Prompt(context.Background(), "again"); err == nil {
-		t.Error("a dead program took a prompt")
-	}
+	// It falls back to a request without a stream, which the stand-in serves.
+	want(t, s.Do("<<drop:2>>", nil), mission.Succeeded, "")
 }
 
 // The checkout of this test would run a command at the start, before and after

@@ -95,6 +95,32 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
+// The end of a limit of the account comes in a message of its own.
+func TestRateLimitReset(t *testing.T) {
+	for name, c := range map[string]struct {
+		info  string
+		reset int64
+	}{
+		"rejected": {`{"status":"rejected","resetsAt":1796040000,"rateLimitType":"five_hour"}`, 1796040000},
+		"warning":  {`{"status":"allowed_warning","resetsAt":1796040000}`, 0},
+		"no time":  {`{"status":"rejected"}`, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := conform.Open(t, New(), fake(t, fakeLines{Init: []string{initOK}, Turn: []string{
+				`{"type":"rate_limit_event","rate_limit_info":` + c.info + `}`,
+				`{"type":"assistant","message":{"content":[]},"error":"rate_limit","api_error_status":429}`,
+				`{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"limit"}`,
+			}}))
+			turn := s.Do("go", nil)
+			want(t, turn, mission.Failed, mission.RateLimited)
+			at := turn.Finished.Outcome.ResetAt
+			if c.reset == 0 && !at.IsZero() || c.reset != 0 && at.Unix() != c.reset {
+				t.Errorf("the limit ends at %v", at)
+			}
+		})
+	}
+}
+
 // A program without message life cycles, odd lines, calls that never end.
 func TestOddOutput(t *testing.T) {
 	s := conform.Open(t, New(), fake(t, fakeLines{Init: []string{"warning: not JSON", initOK}, Turn: []string{

@@ -43,6 +43,9 @@ type message struct {
 	ToolResult json.RawMessage `json:"tool_use_result"`
 	ToolMeta   []toolMeta      `json:"tool_result_meta"`
 
+	// rate_limit_event
+	RateLimit rateLimit `json:"rate_limit_info"`
+
 	// result
 	IsError        bool                  `json:"is_error"`
 	Result         string                `json:"result"`
@@ -51,6 +54,13 @@ type message struct {
 	APIStatus      *int                  `json:"api_error_status"`
 	Usage          *tokens               `json:"usage"`
 	Since          map[string]modelUsage `json:"model_usage_since_last_result"`
+}
+
+// rateLimit is what the program knows about a limit of the account. ResetsAt
+// is in seconds since 1970.
+type rateLimit struct {
+	Status   string `json:"status"` // allowed, allowed_warning or rejected
+	ResetsAt int64  `json:"resetsAt"`
 }
 
 type request struct {
@@ -80,7 +90,8 @@ type initialized struct {
 }
 
 type mcpServer struct {
-	Name string `json:"name"`
+	Name   string `json:"name"`
+	Status string `json:"status"`
 }
 
 type pluginInfo struct {

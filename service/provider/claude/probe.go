@@ -1,29 +1,28 @@
 package claude
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
-	"time"
+	"sync"
 
 	"github.com/reevehq/reeve/service/provider"
+	"github.com/reevehq/reeve/service/provider/internal/child"
 )
 
 const (
-	versionWait     = 5 * time.Second
 	defaultEndpoint = "https://api.anthropic.com"
-	installFix      = "Install Claude Code (npm install -g @anthropic-ai/claude-code), then try again."
+	installFix      = "Install Claude Code (`npm install -g @anthropic-ai/claude-code`), then try again."
 )
 
-var versionText = regexp.MustCompile(`^\d+\.\d+\.\d+\S*`)
+func readVersion(out string) string { return versionText().FindString(strings.TrimSpace(out)) }
+
+var versionText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d+\.\d+\.\d+\S*`) })
 
 // Probe implements provider.Provider. It runs the program only for its version
 // number, without a model and without the network.
@@ -45,13 +44,13 @@ func (*Claude) Probe(ctx context.Context, env []string) provider.Probe {
 		return p
 	}
 	p.Path = native
-	if p.Version, err = version(ctx, native, env); err != nil {
-		p.Problem, p.Fix = err.Error(), "Run "+native+" --version in a terminal to see why, or install Claude Code again."
+	if p.Version, err = child.Version(ctx, "Claude Code", native, environment(provider.Spec{Env: env}), readVersion); err != nil {
+		p.Problem, p.Fix = err.Error(), "Run `"+native+" --version` in a terminal to see why, or install Claude Code again."
 		return p
 	}
 	p.SignedIn = signedIn(get)
 	if p.SignedIn != nil && !*p.SignedIn {
-		p.Problem, p.Fix = "Claude Code is not signed in.", "Run claude, type /login and sign in, or pass on "+keyVar+"."
+		p.Problem, p.Fix = "Claude Code is not signed in.", "Run `claude`, type /login and sign in, or pass on "+keyVar+"."
 	}
 	return p
 }
@@ -75,19 +74,7 @@ func find(path string) string {
 		// npm's own entry is a script of the shell; the program lies beside it.
 		names = []string{"claude.exe", filepath.Join("node_modules", "@anthropic-ai", "claude-code", "bin", "claude.exe")}
 	}
-	for _, dir := range filepath.SplitList(path) {
-		if !filepath.IsAbs(dir) {
-			continue
-		}
-		for _, n := range names {
-			file := filepath.Join(dir, n)
-			st, err := os.Stat(file)
-			if err == nil && st.Mode().IsRegular() && (runtime.GOOS == "windows" || st.Mode()&0o111 != 0) {
-				return file
-			}
-		}
-	}
-	return ""
+	return child.Find(path, names...)
 }
 
 // resolve returns the program behind found. npm's package holds a launcher that
@@ -98,14 +85,11 @@ func resolve(found string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("Claude Code at %s can't be resolved: %w", found, err)
 	}
-	head := make([]byte, 4)
-	f, err := os.Open(real)
+	kind, err := child.Kind(real)
 	if err != nil {
 		return "", fmt.Errorf("Claude Code at %s can't be read: %w", real, err)
 	}
-	io.ReadFull(f, head)
-	f.Close()
-	if native(head) {
+	if kind == child.Native {
 		return real, nil
 	}
 	arch := map[string]string{"amd64": "x64", "arm64": "arm64"}[runtime.GOARCH]
@@ -123,41 +107,10 @@ func resolve(found string) (string, error) {
 			}
 		}
 	}
-	if bytes.HasPrefix(head, []byte("#!")) {
+	if kind == child.Script {
 		return real, nil // an older release, or the person's own wrapper
 	}
 	return "", fmt.Errorf("Claude Code at %s is only its launcher; the program for this system is missing", real)
-}
-
-// native reports whether a file that begins with head is a program of some
-// system (ELF, Mach-O, PE).
-func native(head []byte) bool {
-	for _, magic := range []string{"\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe", "MZ"} {
-		if bytes.HasPrefix(head, []byte(magic)) {
-			return true
-		}
-	}
-	return false
-}
-
-func version(ctx context.Context, path string, env []string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, versionWait)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, path, "--version")
-	cmd.Env = environment(provider.Spec{Env: env})
-	cmd.Dir = os.TempDir() // not a checkout, which could carry settings
-	cmd.WaitDelay = time.Second
-	out, err := cmd.Output()
-	v := versionText.FindString(strings.TrimSpace(string(out)))
-	switch {
-	case ctx.Err() != nil:
-		return "", fmt.Errorf("Claude Code at %s did not tell its version within %d seconds", path, int(versionWait.Seconds()))
-	case err != nil:
-		return "", fmt.Errorf("Claude Code at %s does not run: %w", path, err)
-	case v == "":
-		return "", fmt.Errorf("the program at %s is not Claude Code: it does not tell its version", path)
-	}
-	return v, nil
 }
 
 // signedIn looks for a key or for a saved sign-in. It reads no secret into the

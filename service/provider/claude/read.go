@@ -1,51 +1,28 @@
 package claude
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
+	"sync"
 
 	"github.com/reevehq/reeve/service/provider"
 )
-
-// endWait is how long the program may take to end after it closed its output.
-const endWait = 5 * time.Second
 
 // read handles the program's output to its end, then settles what is open.
 func (c *conn) read() {
 	defer close(c.done)
 	defer c.events.Close()
-	for {
-		line, err := c.p.Line()
-		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				c.p.Kill() // a line that is too long
-			}
-			break
-		}
-		if line = bytes.TrimSpace(line); len(line) == 0 {
-			continue
-		}
+	c.p.Lines(func(line []byte) {
 		// What is no message is not ours to understand; the program also
 		// prints warnings.
 		if m, err := parse(line); err == nil {
 			c.handle(m)
 		}
-	}
-	timer := time.NewTimer(endWait)
-	defer timer.Stop()
-	select {
-	case <-c.p.Gone():
-	case <-timer.C:
-		c.p.Kill()
-		<-c.p.Gone()
-	}
+	})
+	c.p.End()
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
@@ -87,6 +64,10 @@ func (c *conn) handle(m message) {
 				c.finishTool(b, m.ToolMeta)
 			}
 		}
+	case "rate_limit_event":
+		if t := c.inFlight(); t != nil {
+			t.limit = m.RateLimit
+		}
 	case "result":
 		c.handleResult(m)
 	}
@@ -120,7 +101,7 @@ func (c *conn) handleRequest(m message) {
 	case "can_use_tool":
 		c.startTool(r.ToolUseID, r.ToolName, r.Input)
 		call := c.calls[r.ToolUseID]
-		e := provider.PermissionRequested{Request: m.RequestID, Tool: describe(r.ToolUseID, r.ToolName, r.Input, call.cwd, true)}
+		e := provider.PermissionRequested{Request: m.RequestID, Tool: c.describe(r.ToolUseID, r.ToolName, r.Input, call.cwd, true)}
 		call.diff = e.Tool.Diff
 		q := &ask{call: r.ToolUseID, input: r.Input}
 		if r.ToolName == "AskUserQuestion" {
@@ -139,12 +120,10 @@ func (c *conn) handleRequest(m message) {
 func (c *conn) handleSystem(m message) {
 	switch m.Subtype {
 	case "init":
-		switch {
-		case !safeMode(m.PermissionMode):
+		if !safeMode(m.PermissionMode) {
 			c.violate(fmt.Sprintf("it works in permission mode %q", m.PermissionMode))
-		case len(m.MCPServers) > 0:
-			c.violate(fmt.Sprintf("it loaded the MCP server %q", m.MCPServers[0].Name))
 		}
+		c.checkServers(m.MCPServers)
 		for _, p := range m.Plugins {
 			if p.Path != "builtin" {
 				c.violate(fmt.Sprintf("it loaded the plugin %q", p.Name))
@@ -284,10 +263,10 @@ func (c *conn) startTool(id, name string, in json.RawMessage) {
 	if t := c.inFlight(); t != nil {
 		t.toolCalls++
 	}
-	c.events.Emit(provider.ToolStarted{Tool: describe(id, name, in, c.spec.Folder, false)})
+	c.events.Emit(provider.ToolStarted{Tool: c.describe(id, name, in, c.spec.Folder, false)})
 }
 
-var exitCode = regexp.MustCompile(`^Exit code (\d+)`)
+var exitCode = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^Exit code (\d+)`) })
 
 func (c *conn) finishTool(b block, meta []toolMeta) {
 	call := c.calls[b.ToolUseID]
@@ -320,7 +299,7 @@ func (c *conn) finishTool(b block, meta []toolMeta) {
 		e.Diff = call.diff
 	}
 	if call.name == "Bash" && !call.background {
-		if m := exitCode.FindStringSubmatch(e.Output); m != nil && e.Status == "failed" {
+		if m := exitCode().FindStringSubmatch(e.Output); m != nil && e.Status == "failed" {
 			if n, err := strconv.Atoi(m[1]); err == nil {
 				e.Exit = &n
 			}

@@ -27,6 +27,7 @@ type turn struct {
 
 	result     *message // the last one; nil while the model works
 	seen       failure
+	limit      rateLimit // as last reported
 	model      string
 	modelFrom  string
 	modelCalls int
@@ -172,6 +173,9 @@ func (c *conn) finishTurn(gone bool) {
 			e.Message = strings.TrimSpace(e.Message + "\n" + c.p.Tail())
 		}
 		e.Outcome = mission.FailedTurn(mission.StageExecution, f.code())
+		if e.Outcome.Code == mission.RateLimited && t.limit.Status == "rejected" && t.limit.ResetsAt > 0 {
+			e.Outcome.ResetAt = time.Unix(t.limit.ResetsAt, 0).UTC()
+		}
 	}
 	e.Outcome.Usage = t.usage()
 	e.Outcome.Seconds = e.Outcome.Usage.Seconds

@@ -14,15 +14,17 @@ import (
 	"github.com/reevehq/reeve/service/provider"
 )
 
-// patience is how long a test waits for the next event before it fails. It is
+// patience is how long a test waits for the next event before it fails: some
+// programs try a model again for four minutes before they say a word. It is
 // no measure of speed.
-const patience = 90 * time.Second
+const patience = 8 * time.Minute
 
 // Session is an open provider under test.
 type Session struct {
 	Conn    provider.Conn
 	Started provider.SessionStarted
 	Process *exec.Cmd
+	Lingers bool // it goes on after the end of its input, so that Close need not wait
 
 	t       *testing.T
 	running map[string]bool // calls
@@ -52,6 +54,7 @@ func TryOpen(t *testing.T, p provider.Provider, spec provider.Spec) (*Session, e
 	s := &Session{t: t, running: map[string]bool{}, open: map[string]bool{}}
 	spec.Launch = func(cmd *exec.Cmd) error {
 		s.Process = cmd
+		group(cmd)
 		return cmd.Start()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -169,7 +172,11 @@ func (s *Session) Close() {
 		return
 	}
 	s.closed = true
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	wait := 10 * time.Second
+	if s.Lingers {
+		wait = time.Second
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -181,6 +188,7 @@ func (s *Session) Close() {
 		s.check(ev)
 	}
 	wg.Wait()
+	endGroup(s.Process) // some leave a process of their own, and with it their MCP servers
 }
 
 // Text is everything that the agent said.

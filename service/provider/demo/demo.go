@@ -13,15 +13,18 @@
 //	demo:slow N        say N (default 400) short texts, 50 ms apart
 //	demo:burst N       say N (default 5000) lines without a pause
 //	demo:command LINE  run LINE, split at spaces, after asking
+//	demo:mcp TOOL JSON after asking, call the tool of the session's MCP server that has it
 //	demo:spawn         after asking, start a process in a session of its own that outlives the turn
 //	demo:big           ask for a tool whose input is 40 KB long, the harm at its end
+//	demo:eat-memory N  after asking, hold N (default 512) MiB of memory until the turn is ended
 //	demo:fail          fail the turn
 //	demo:auth          fail the turn for want of a sign-in
 //	demo:crash         end the program inside the turn
 //
-// These two only change how turns end:
+// These only change how turns end:
 //
 //	demo:two-turns     leave the check to a second turn
+//	demo:turns N       do nothing, in N turns one after the other
 //	demo:wait          end with waiting until there is steering
 package demo
 
@@ -36,7 +39,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
 	"sync"
 
 	sdk "github.com/coder/acp-go-sdk"
@@ -49,6 +51,7 @@ var errCrash = errors.New("demo:crash")
 // means that the program should exit as if it had crashed.
 func Main(ctx context.Context, in io.Reader, out io.Writer) error {
 	a := &agent{crash: make(chan struct{})}
+	defer a.servers.close()
 	a.conn = sdk.NewAgentSideConnection(a, out, in)
 	a.conn.SetLogger(slog.New(slog.DiscardHandler))
 	select {
@@ -71,10 +74,11 @@ type session struct {
 }
 
 type agent struct {
-	conn  *sdk.AgentSideConnection
-	turns sync.WaitGroup
-	once  sync.Once
-	crash chan struct{}
+	conn    *sdk.AgentSideConnection
+	turns   sync.WaitGroup
+	once    sync.Once
+	crash   chan struct{}
+	servers servers
 
 	mu      sync.Mutex
 	current session
@@ -84,6 +88,7 @@ type agent struct {
 func (a *agent) Initialize(context.Context, sdk.InitializeRequest) (sdk.InitializeResponse, error) {
 	title := "Demo agent"
 	return sdk.InitializeResponse{
+		Meta:              map[string]any{"reeve.message": true}, // it reads the reason of a denial there
 		ProtocolVersion:   sdk.ProtocolVersionNumber,
 		AgentInfo:         &sdk.Implementation{Name: "reeve-demo", Title: &title, Version: "1"},
 		AgentCapabilities: sdk.AgentCapabilities{LoadSession: true},
@@ -99,16 +104,17 @@ func (a *agent) NewSession(_ context.Context, r sdk.NewSessionRequest) (sdk.NewS
 	if err := a.keep(s); err != nil {
 		return sdk.NewSessionResponse{}, err
 	}
+	a.servers.set(r.McpServers)
 	return sdk.NewSessionResponse{SessionId: sdk.SessionId(s.ID)}, nil
 }
 
-var sessionID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+var sessionID = pattern(`^[0-9a-f]{32}$`)
 
 // LoadSession implements sdk.AgentLoader. Like other agents it repeats the
 // conversation to its client.
 func (a *agent) LoadSession(ctx context.Context, r sdk.LoadSessionRequest) (sdk.LoadSessionResponse, error) {
 	missing := &sdk.RequestError{Code: -32002, Message: "Resource not found", Data: map[string]any{"session": r.SessionId}}
-	if !sessionID.MatchString(string(r.SessionId)) {
+	if !sessionID().MatchString(string(r.SessionId)) {
 		return sdk.LoadSessionResponse{}, missing
 	}
 	b, err := os.ReadFile(sessionFile(string(r.SessionId)))
@@ -117,6 +123,7 @@ func (a *agent) LoadSession(ctx context.Context, r sdk.LoadSessionRequest) (sdk.
 		return sdk.LoadSessionResponse{}, missing
 	}
 	s.ID, s.Cwd = string(r.SessionId), r.Cwd
+	a.servers.set(r.McpServers)
 	a.mu.Lock()
 	a.current = s
 	a.mu.Unlock()

@@ -2,7 +2,9 @@ package demo
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 )
 
 // wish is what a prompt asks for.
@@ -23,10 +25,27 @@ func (w wish) has(name string) bool {
 	return false
 }
 
+// pattern compiles an expression when it is needed first: every start of the
+// program would pay for it otherwise.
+func pattern(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
+
+// number is the argument of a directive, 0 without it.
+func (w wish) number(name string) int {
+	for _, d := range w.directives {
+		if d.name == name {
+			n, _ := strconv.Atoi(d.arg)
+			return n
+		}
+	}
+	return 0
+}
+
 var (
-	directiveLine = regexp.MustCompile(`(?m)(?:^|[ \t])demo:([a-z-]+)[ \t]*([^\n]*)$`)
-	listItem      = regexp.MustCompile(`^\d+\. `)
-	addLine       = regexp.MustCompile(`(?is)\badd (?:a|the|this) line:?\s+(.+?)\s+to\s+(\S+?)[.!]?\s*$`)
+	directiveLine = pattern(`(?m)(?:^|[ \t])demo:([a-z-]+)[ \t]*([^\n]*)$`)
+	listItem      = pattern(`^\d+\. `)
+	addLine       = pattern(`(?is)\badd (?:a|the|this) line:?\s+(.+?)\s+to\s+(\S+?)[.!]?\s*$`)
 )
 
 // parse reads a turn's prompt. A text without the sections of a turn's prompt
@@ -38,7 +57,7 @@ func parse(prompt string) wish {
 		list, _ := section(prompt, "New instructions from the person")
 		for line := range strings.SplitSeq(list, "\n") {
 			switch {
-			case listItem.MatchString(line):
+			case listItem().MatchString(line):
 				_, text, _ := strings.Cut(line, ". ")
 				w.steering = append(w.steering, text)
 			case line != "" && len(w.steering) > 0:
@@ -47,7 +66,7 @@ func parse(prompt string) wish {
 		}
 	}
 	for _, text := range append([]string{w.scope}, w.steering...) {
-		for _, m := range directiveLine.FindAllStringSubmatch(text, -1) {
+		for _, m := range directiveLine().FindAllStringSubmatch(text, -1) {
 			w.directives = append(w.directives, directive{m[1], strings.TrimSpace(m[2])})
 		}
 	}

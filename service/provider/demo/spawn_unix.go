@@ -17,3 +17,6 @@ func spawn() (int, error) {
 	pid := cmd.Process.Pid
 	return pid, cmd.Process.Release()
 }
+
+// shell is the program that runs shell scripts.
+func shell() string { return "sh" }

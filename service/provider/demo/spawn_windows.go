@@ -1,9 +1,30 @@
 package demo
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 )
+
+// shell finds sh, which Git for Windows brings along without naming it in PATH.
+func shell() string {
+	if _, err := exec.LookPath("sh"); err == nil {
+		return "sh"
+	}
+	git, err := exec.LookPath("git")
+	if err != nil {
+		return "sh"
+	}
+	// git is in cmd or in mingw64\bin.
+	for dir := filepath.Dir(git); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		sh := filepath.Join(dir, "bin", "sh.exe")
+		if _, err := os.Stat(sh); err == nil {
+			return sh
+		}
+	}
+	return "sh"
+}
 
 // spawn leaves a process in a group of its own, as a careless tool would.
 func spawn() (int, error) {

@@ -27,7 +27,7 @@ func (t *turn) run() error {
 	}
 	next := "done"
 	switch {
-	case two && t.session.Turns == 1:
+	case two && t.session.Turns == 1, t.session.Turns < t.ask.number("turns"):
 		next = "runnable"
 	case t.ask.has("wait") && len(t.ask.steering) == 0:
 		next = "waiting"
@@ -42,7 +42,7 @@ func (t *turn) run() error {
 // steered follows the person's new instructions.
 func (t *turn) steered() error {
 	for _, text := range t.ask.steering {
-		m := addLine.FindStringSubmatch(text)
+		m := addLine().FindStringSubmatch(text)
 		if m == nil {
 			if err := t.say("Understood: %q.\n", text); err != nil {
 				return err

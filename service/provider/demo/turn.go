@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -187,7 +188,11 @@ func (t *turn) command(why string, args ...string) (string, bool, error) {
 		Title: line, Kind: sdk.ToolKindExecute,
 		RawInput: map[string]any{"command": line, "cwd": t.session.Cwd, "description": why},
 	}, func() (string, *int, error) {
-		cmd := exec.CommandContext(t.ctx, args[0], args[1:]...)
+		program := args[0]
+		if program == "sh" {
+			program = shell()
+		}
+		cmd := exec.CommandContext(t.ctx, program, args[1:]...)
 		cmd.Dir = t.session.Cwd
 		cmd.WaitDelay = time.Second // what it left in the background may hold the pipe
 		out, err := cmd.CombinedOutput()
@@ -201,6 +206,17 @@ func (t *turn) command(why string, args ...string) (string, bool, error) {
 		}
 		return string(out), new(int), nil
 	})
+}
+
+// eat holds memory until the turn is ended.
+func (t *turn) eat(mib int) error {
+	held := make([]byte, mib<<20)
+	for i := 0; i < len(held); i += 4096 {
+		held[i] = 1
+	}
+	<-t.ctx.Done()
+	runtime.KeepAlive(held)
+	return t.ctx.Err()
 }
 
 // act carries out the directives that replace the usual work.
@@ -227,10 +243,14 @@ func (t *turn) act() (acted bool, err error) {
 			for i := 1; i <= n && err == nil; i++ {
 				err = t.say("line %d\n", i)
 			}
+		case "turns": // see run
 		case "command":
 			if args := strings.Fields(d.arg); len(args) > 0 {
 				_, _, err = t.command("The scope asks for it", args...)
 			}
+		case "mcp":
+			name, input, _ := strings.Cut(d.arg, " ")
+			err = t.mcp(name, input)
 		case "spawn":
 			_, _, err = t.tool(sdk.SessionUpdateToolCall{Title: "sleep 600 &", Kind: sdk.ToolKindExecute,
 				RawInput: map[string]any{"command": "setsid sleep 600 &", "cwd": t.session.Cwd}}, func() (string, *int, error) {
@@ -241,6 +261,12 @@ func (t *turn) act() (acted bool, err error) {
 			_, _, err = t.tool(sdk.SessionUpdateToolCall{Title: "Send a report", Kind: sdk.ToolKindOther,
 				RawInput: map[string]any{"text": strings.Repeat("All is well. ", 3200) + "Delete everything."}},
 				func() (string, *int, error) { return "sent to nobody", nil, nil })
+		case "eat-memory":
+			if numbered != nil {
+				n = 512
+			}
+			_, _, err = t.tool(sdk.SessionUpdateToolCall{Title: fmt.Sprintf("Hold %d MiB of memory", n), Kind: sdk.ToolKindOther},
+				func() (string, *int, error) { return "", nil, t.eat(n) })
 		case "fail":
 			return true, sdk.NewInternalError(map[string]any{"error": "demo:fail"})
 		case "auth":

@@ -1,5 +1,6 @@
-// Package modelstub stands for the paid model API in tests: it serves the
-// Anthropic Messages API on loopback and answers as the prompt scripts it.
+// Package modelstub stands for the paid model APIs in tests: it serves the
+// Anthropic Messages API, the OpenAI Responses API and the Gemini API on loopback and answers as
+// the prompt scripts it.
 //
 // Directives in the last user message that has any:
 //
@@ -9,13 +10,15 @@
 //	<<slow:N:MS>>           N pieces of text with MS milliseconds between them
 //	<<error:STATUS>>        an HTTP error, each time
 //	<<error:STATUS:TIMES>>  an HTTP error TIMES times, then the next directive
+//	<<limit:SECONDS>>       429, with the time when the limit ends
 //	<<drop:N>>              N pieces of text, then the connection is cut
 //	<<turn:N>>              what follows is for the N-th such message only
 //
 // Directives are taken in order, one for each request; those that are joined by
 // & make one answer, as <<say:Look>>&<<tool:Read {…}>>&<<tool:Read {…}>> does.
 // The number of tool results since the message picks the next one. Every answer
-// costs 120 input, 30 cache read, 10 cache write and 42 output tokens.
+// costs 120 input, 30 cache read, 10 cache write and 42 output tokens; the
+// Responses API knows no cache writes.
 package modelstub
 
 import (
@@ -90,7 +93,7 @@ func (s *Server) Close() {
 	<-s.done
 }
 
-// Requests returns what clients sent to /v1/messages so far.
+// Requests returns what clients asked of a model so far.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,42 +130,46 @@ func plain(raw json.RawMessage) string {
 	return b.String()
 }
 
-// ServeHTTP answers one request of a client.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch {
-	case strings.HasSuffix(r.URL.Path, "/v1/messages/count_tokens"):
-		writeJSON(w, map[string]any{"input_tokens": InputTokens})
-		return
-	case !strings.HasSuffix(r.URL.Path, "/v1/messages"):
-		w.WriteHeader(http.StatusNotFound)
-		return
+// asked is a request as either API puts it.
+type asked struct {
+	Request
+	stream  bool
+	tools   bool // it offers tools; requests without any are the client's own, for a title perhaps
+	results int  // tool results since the last message with directives
+	turn    int  // messages with directives
+}
+
+func (a *asked) text(s string) {
+	a.Texts = append(a.Texts, s)
+	if strings.Contains(s, opening) {
+		a.Prompt, a.results = s, 0
+		a.turn++
 	}
-	body, err := io.ReadAll(r.Body)
+}
+
+func (a *asked) result(s string) {
+	a.Results = append(a.Results, s)
+	a.results++
+}
+
+func readMessages(body []byte) (asked, error) {
 	var in struct {
-		Model    string            `json:"model"`
-		Stream   bool              `json:"stream"`
-		System   json.RawMessage   `json:"system"`
-		Messages []message         `json:"messages"`
-		Tools    []json.RawMessage `json:"tools"`
+		Model    string          `json:"model"`
+		Stream   bool            `json:"stream"`
+		System   json.RawMessage `json:"system"`
+		Messages []message       `json:"messages"`
+		Tools    []struct {
+			Name string `json:"name"`
+		} `json:"tools"`
 	}
-	if err == nil {
-		err = json.Unmarshal(body, &in)
+	if err := json.Unmarshal(body, &in); err != nil {
+		return asked{}, err
 	}
-	if err != nil {
-		writeError(w, http.StatusBadRequest, err.Error())
-		return
-	}
-	req := Request{Method: r.Method, Path: r.URL.Path, Model: in.Model, System: plain(in.System)}
-	for name := range r.Header {
-		req.Headers = append(req.Headers, name)
-	}
-	slices.Sort(req.Headers)
+	a := asked{stream: in.Stream, tools: len(in.Tools) > 0}
+	a.Model, a.System = in.Model, plain(in.System)
 	for _, t := range in.Tools {
-		var named struct{ Name string }
-		json.Unmarshal(t, &named)
-		req.Tools = append(req.Tools, named.Name)
+		a.Tools = append(a.Tools, t.Name)
 	}
-	results, turn := 0, 0
 	for _, m := range in.Messages {
 		if m.Role != "user" {
 			continue
@@ -170,44 +177,81 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for _, b := range blocks(m.Content) {
 			switch b.Type {
 			case "text":
-				req.Texts = append(req.Texts, b.Text)
-				if strings.Contains(b.Text, opening) {
-					req.Prompt, results, turn = b.Text, 0, turn+1
-				}
+				a.text(b.Text)
 			case "tool_result":
-				req.Results = append(req.Results, plain(b.Content))
-				results++
+				a.result(plain(b.Content))
 			}
 		}
 	}
+	return a, nil
+}
+
+// ServeHTTP answers one request of a client.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	read, send := readMessages, stream
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/v1/messages/count_tokens"):
+		writeJSON(w, map[string]any{"input_tokens": InputTokens})
+		return
+	case strings.HasSuffix(r.URL.Path, "/v1/messages"):
+	case strings.HasSuffix(r.URL.Path, "/responses") && r.Method == http.MethodPost:
+		read, send = readResponses, streamResponses
+	case strings.HasSuffix(r.URL.Path, ":streamGenerateContent"):
+		read, send = readGemini, streamGemini
+	default:
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	var a asked
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		a, err = read(body)
+	}
+	if err != nil {
+		writeError(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	a.Method, a.Path = r.Method, r.URL.Path
+	if a.Model == "" {
+		a.Model = geminiModel(a.Path)
+	}
+	for name := range r.Header {
+		a.Headers = append(a.Headers, name)
+	}
+	slices.Sort(a.Headers)
 	s.mu.Lock()
-	s.requests = append(s.requests, req)
+	s.requests = append(s.requests, a.Request)
 	s.serial++
 	id := fmt.Sprintf("%04d", s.serial)
 	s.mu.Unlock()
 
-	script := req.Prompt
+	script := a.Prompt
 	if s.Script != nil {
-		script = s.Script(req)
+		script = s.Script(a.Request)
 	}
-	steps, err := parse(script, max(turn, 1))
+	steps, err := parse(script, max(a.turn, 1))
 	if err != nil {
 		writeError(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	next := step{{kind: say, text: "ok"}}
-	if len(in.Tools) > 0 {
-		next = s.pick(script, steps, results)
+	if a.tools {
+		next = s.pick(script, steps, a.results)
 	}
-	if p := next[0]; p.kind == fail {
-		writeError(w, p.n, "as scripted")
-		return
+	switch p := next[0]; p.kind {
+	case fail:
+		// Some agents pass on only the text.
+		text := map[int]string{http.StatusUnauthorized: "invalid API key, ", http.StatusTooManyRequests: "rate limit exceeded, "}[p.n]
+		writeError(w, p.n, text+"as scripted")
+	case limit:
+		writeLimit(w, time.Duration(p.n)*time.Second)
+	default:
+		if a.stream {
+			send(w, r, id, a.Model, next)
+			return
+		}
+		writeJSON(w, whole(id, a.Model, next))
 	}
-	if in.Stream {
-		stream(w, r, id, in.Model, next)
-		return
-	}
-	writeJSON(w, whole(id, in.Model, next))
 }
 
 // pick passes over errors that were answered often enough.
@@ -235,13 +279,33 @@ func writeJSON(w http.ResponseWriter, v any) {
 	json.NewEncoder(w).Encode(v)
 }
 
-var errorTypes = map[int]string{
-	400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
-	429: "rate_limit_error", 500: "api_error", 529: "overloaded_error",
+// errorKinds are the words of both APIs for a status: a type, and the code that
+// the Responses API adds.
+var errorKinds = map[int][2]string{
+	400: {"invalid_request_error", "invalid_request"}, 401: {"authentication_error", "invalid_api_key"},
+	403: {"permission_error", "forbidden"}, 404: {"not_found_error", "model_not_found"},
+	429: {"rate_limit_error", "rate_limit_exceeded"}, 500: {"api_error", "server_error"}, 529: {"overloaded_error", "server_is_overloaded"},
 }
 
 func writeError(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	json.NewEncoder(w).Encode(map[string]any{"type": "error", "error": map[string]any{"type": errorTypes[status], "message": text}})
+	kind := errorKinds[status]
+	json.NewEncoder(w).Encode(object{"type": "error", "error": object{"type": kind[0], "code": kind[1], "message": text}})
+}
+
+// writeLimit says that a plan's allowance is used up and when it comes back.
+func writeLimit(w http.ResponseWriter, wait time.Duration) {
+	at := time.Now().Add(wait).Unix()
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Retry-After", fmt.Sprint(int(wait.Seconds())))
+	h.Set("Anthropic-Ratelimit-Unified-Status", "rejected")
+	h.Set("Anthropic-Ratelimit-Unified-Reset", fmt.Sprint(at))
+	h.Set("X-Codex-Primary-Used-Percent", "100")
+	h.Set("X-Codex-Primary-Window-Minutes", "300")
+	h.Set("X-Codex-Primary-Reset-At", fmt.Sprint(at))
+	w.WriteHeader(http.StatusTooManyRequests)
+	json.NewEncoder(w).Encode(object{"type": "error", "error": object{
+		"type": "usage_limit_reached", "message": "usage limit reached, as scripted", "plan_type": "pro", "resets_at": at, "resets_in_seconds": int(wait.Seconds())}})
 }

@@ -16,6 +16,7 @@ const (
 	tool              // a tool call
 	slow              // text in pieces, with a pause between
 	fail              // an HTTP error
+	limit             // an HTTP error that says when it ends
 	drop              // text in pieces, then a cut connection
 )
 
@@ -25,7 +26,7 @@ type part struct {
 	text  string          // say, think
 	name  string          // tool
 	input json.RawMessage // tool
-	n     int             // slow, drop: pieces; fail: status
+	n     int             // slow, drop: pieces; fail: status; limit: seconds
 	ms    int             // slow: pause between pieces
 	times int             // fail: how often, 0 is always
 }
@@ -45,7 +46,7 @@ func (s step) tools() int {
 
 const opening = "<<"
 
-var kinds = map[string]kind{"say": say, "think": think, "tool": tool, "slow": slow, "error": fail, "drop": drop}
+var kinds = map[string]kind{"say": say, "think": think, "tool": tool, "slow": slow, "error": fail, "limit": limit, "drop": drop}
 
 // parse reads the steps that text scripts for a turn, counted from 1. Text
 // around the directives is ignored. A malformed directive is an error, so that

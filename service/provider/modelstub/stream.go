@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"time"
 )
 
 type object = map[string]any
@@ -81,14 +80,8 @@ func stream(w http.ResponseWriter, r *http.Request, id, model string, s step) {
 		}
 		send("content_block_start", object{"index": i, "content_block": start})
 		for j, text := range pieces(p) {
-			if j > 0 && p.ms > 0 {
-				pause := time.NewTimer(time.Duration(p.ms) * time.Millisecond)
-				select {
-				case <-pause.C:
-				case <-r.Context().Done():
-					pause.Stop()
-					return
-				}
+			if j > 0 && !pause(r, p.ms) {
+				return
 			}
 			send("content_block_delta", object{"index": i, "delta": object{"type": delta, field: text}})
 		}

@@ -148,6 +148,14 @@ func (s *Select) SetOptions(options []Option, chosen int) {
 	s.Refresh()
 }
 
+// Set chooses without calling OnChanged.
+func (s *Select) Set(i int) {
+	if s.chosen != i {
+		s.chosen = i
+		s.Refresh()
+	}
+}
+
 func (s *Select) choose(i int) {
 	if s.chosen == i {
 		return

@@ -41,6 +41,7 @@ const (
 	ShapeBranch    Shape = "branch"
 	ShapeRecover   Shape = "recover"
 	ShapeQueue     Shape = "queue"
+	ShapeMessage   Shape = "message"
 )
 
 // shapes are drawn on a grid of 16; "C" stands for the colour.
@@ -71,6 +72,7 @@ var shapes = map[Shape]string{
 	ShapeBranch: `<circle cx="4.5" cy="3.6" r="1.6" stroke="C" stroke-width="1.3" fill="none"/><circle cx="4.5" cy="12.4" r="1.6" stroke="C" stroke-width="1.3" fill="none"/>` +
 		`<circle cx="11.5" cy="5.4" r="1.6" stroke="C" stroke-width="1.3" fill="none"/>` + line(`M4.5 5.2 L4.5 10.8 M11.5 7 C11.5 9.4 4.5 7.6 4.5 10.8`, "1.3"),
 	ShapeRecover: line(`M3 8 A5 5 0 1 0 4.7 4.2 M2.6 2.6 L4.6 4.4 L2.9 6.5`, "1.6"),
+	ShapeMessage: line(`M3.4 3 L12.6 3 C13.5 3 14 3.5 14 4.4 L14 9.4 C14 10.3 13.5 10.8 12.6 10.8 L7.4 10.8 L4.4 13.4 L4.4 10.8 L3.4 10.8 C2.5 10.8 2 10.3 2 9.4 L2 4.4 C2 3.5 2.5 3 3.4 3 Z`, "1.4"),
 	ShapeQueue:   line(`M8 12.5 L8 3.8 M4.2 7.4 L8 3.6 L11.8 7.4`, "1.6"),
 }
 

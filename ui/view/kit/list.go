@@ -23,6 +23,7 @@ type List struct {
 	// OnScrolled, when set, is told after each change of what is in sight.
 	OnScrolled func()
 
+	self     fyne.Widget
 	build    func(i int) fyne.CanvasObject
 	estimate float64
 	heights  sums
@@ -40,12 +41,17 @@ type List struct {
 // NewList makes an empty list. build makes row i; estimate is a guess at the
 // height of rows.
 func NewList(estimate float32, build func(i int) fyne.CanvasObject) *List {
-	l := &List{build: build, estimate: float64(estimate), rows: make(map[int]fyne.CanvasObject), follow: true}
+	l := &List{}
+	l.init(l, estimate, build)
+	return l
+}
+
+func (l *List) init(self fyne.Widget, estimate float32, build func(i int) fyne.CanvasObject) {
+	l.self, l.build, l.estimate, l.rows, l.follow = self, build, float64(estimate), make(map[int]fyne.CanvasObject), true
 	l.content = &fyne.Container{}
 	l.clip = container.NewClip(l.content)
 	l.bar = newScrollBar(l)
-	l.ExtendBaseWidget(l)
-	return l
+	l.ExtendBaseWidget(self)
 }
 
 // Len is the number of rows.
@@ -98,6 +104,20 @@ func (l *List) ScrollTo(i int) {
 	l.follow = false
 	l.offset = l.heights.before(i)
 	l.Refresh()
+}
+
+// reveal scrolls no further than it takes to have row i in sight.
+func (l *List) reveal(i int) {
+	if i < 0 || i >= l.Len() || l.Size().Height <= 0 {
+		return
+	}
+	top := l.heights.before(i)
+	if bottom := top + l.heights.at(i) - float64(l.Size().Height); l.offset < bottom {
+		l.scrollTo(bottom)
+	}
+	if l.offset > top {
+		l.scrollTo(top)
+	}
 }
 
 // Follow shows the end, and keeps to it until the user scrolls up.
@@ -163,7 +183,7 @@ func (l *List) TypedKey(e *fyne.KeyEvent) {
 	case fyne.KeyEnd:
 		l.Follow()
 	default:
-		passOn(l, e)
+		passOn(l.self, e)
 	}
 }
 
@@ -249,7 +269,7 @@ func (r *listRenderer) Layout(size fyne.Size) {
 func (r *listRenderer) Refresh() {
 	r.l.place()
 	r.l.bar.Refresh()
-	canvas.Refresh(r.l)
+	canvas.Refresh(r.l.self)
 	if r.l.OnScrolled != nil {
 		r.l.OnScrolled()
 	}

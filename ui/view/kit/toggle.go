@@ -128,6 +128,14 @@ func NewRadioCard(content fyne.CanvasObject) *Radio {
 // Chosen tells whether this is the choice.
 func (r *Radio) Chosen() bool { return r.chosen }
 
+// heightFor is exact for cards: their content may wrap.
+func (r *Radio) heightFor(width float32) float32 {
+	if !r.card {
+		return r.MinSize().Height
+	}
+	return HeightFor(r.label, width-24-16-8) + 24
+}
+
 // CreateRenderer is Fyne's.
 func (r *Radio) CreateRenderer() fyne.WidgetRenderer {
 	circle := newFill(Surface, InputEdge, 8)

@@ -4,6 +4,7 @@ package child
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -21,10 +22,11 @@ const (
 	// silence is how long output may be silent after the program has ended.
 	// A tool that inherited the pipe would otherwise keep it open for ever.
 	silence = time.Second
+	// endWait is how long the program may take to end after it closed its output.
+	endWait = 5 * time.Second
 )
 
-// ErrLineTooLong is returned by Line for a line over MaxLine.
-var ErrLineTooLong = errors.New("the program wrote a line of more than 64 MiB")
+var errLineTooLong = errors.New("the program wrote a line of more than 64 MiB")
 
 // Process is a running program.
 type Process struct {
@@ -125,10 +127,35 @@ func (p *Process) keepTail(r io.Reader) {
 	}
 }
 
-// Line returns the next line of output without its end, or io.EOF. The caller
-// must read to the end, and owns the line.
-func (p *Process) Line() ([]byte, error) {
-	return readLine(p.out, MaxLine)
+// Lines hands every line of output that is not empty to handle, which owns it.
+// It returns once the output has ended, or has a line over MaxLine, which ends
+// the program. Call End after it.
+func (p *Process) Lines(handle func(line []byte)) {
+	for {
+		line, err := readLine(p.out, MaxLine)
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				p.Kill()
+			}
+			return
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			handle(line)
+		}
+	}
+}
+
+// End waits for the program, which has closed its output and is killed if it
+// stays.
+func (p *Process) End() {
+	timer := time.NewTimer(endWait)
+	defer timer.Stop()
+	select {
+	case <-p.Gone():
+	case <-timer.C:
+		p.Kill()
+		<-p.Gone()
+	}
 }
 
 func readLine(r *bufio.Reader, limit int) ([]byte, error) {
@@ -136,7 +163,7 @@ func readLine(r *bufio.Reader, limit int) ([]byte, error) {
 	for {
 		part, err := r.ReadSlice('\n')
 		if len(line)+len(part) > limit {
-			return nil, ErrLineTooLong
+			return nil, errLineTooLong
 		}
 		line = append(line, part...)
 		switch {
@@ -151,7 +178,7 @@ func readLine(r *bufio.Reader, limit int) ([]byte, error) {
 	}
 }
 
-// Read reads raw output; use either Read or Line.
+// Read reads raw output; use either Read or Lines.
 func (p *Process) Read(b []byte) (int, error) { return p.out.Read(b) }
 
 // Write sends b whole, never mixed with another call's.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -56,16 +57,16 @@ func TestEcho(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for _, want := range []int{6, 200 << 10} {
-		if line, err := p.Line(); err != nil || len(line) != want {
-			t.Fatalf("line of %d bytes, %v; want %d", len(line), err, want)
+	var sizes []int
+	p.Lines(func(line []byte) {
+		if sizes = append(sizes, len(line)); len(sizes) == 2 {
+			p.CloseInput()
 		}
+	})
+	if !slices.Equal(sizes, []int{6, 200 << 10}) {
+		t.Errorf("lines of %d bytes", sizes)
 	}
-	p.CloseInput()
-	if _, err := p.Line(); err != io.EOF {
-		t.Errorf("after the end: %v", err)
-	}
-	<-p.Gone()
+	p.End()
 	if p.Err() != nil {
 		t.Error(p.Err())
 	}
@@ -75,15 +76,12 @@ func TestEcho(t *testing.T) {
 // pipes.
 func TestEndWithPipesHeld(t *testing.T) {
 	p := start(t, "leave")
-	for _, want := range []string{"one", "last"} {
-		if line, err := p.Line(); err != nil || string(line) != want {
-			t.Fatalf("line %q, %v; want %q", line, err, want)
-		}
+	var lines []string
+	p.Lines(func(line []byte) { lines = append(lines, string(line)) })
+	if !slices.Equal(lines, []string{"one", "last"}) {
+		t.Errorf("lines %q", lines)
 	}
-	if _, err := p.Line(); err != io.EOF {
-		t.Errorf("after the end: %v", err)
-	}
-	<-p.Gone()
+	p.End()
 	var exit *exec.ExitError
 	if !errors.As(p.Err(), &exit) || exit.ExitCode() != 3 {
 		t.Errorf("ended with %v", p.Err())
@@ -109,7 +107,7 @@ func TestLines(t *testing.T) {
 	if list, err := read("a\n\n"+long+"\nend", 200); err != io.EOF || strings.Join(list, "|") != "a||"+long+"|end" {
 		t.Errorf("%q, %v", list, err)
 	}
-	if list, err := read("a\n"+long+"\n", 50); !errors.Is(err, ErrLineTooLong) || len(list) != 1 {
+	if list, err := read("a\n"+long+"\n", 50); !errors.Is(err, errLineTooLong) || len(list) != 1 {
 		t.Errorf("%q, %v", list, err)
 	}
 }

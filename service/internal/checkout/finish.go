@@ -1,0 +1,342 @@
+package checkout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/reevehq/reeve/service/internal/checkout/contextfile"
+)
+
+// CommitWorktree commits everything that is not ignored on the worktree's
+// branch, with the name and address that the person configured for git. Hooks
+// do not run, since the agent could have written them, and nothing is signed,
+// since nobody could be asked for a key. It refuses when HEAD is
+// on another branch, a merge or rebase is under way, a repository inside would
+// be committed without its files, there is nothing to commit, or no name is
+// configured.
+func CommitWorktree(ctx context.Context, run Git, w Worktree, message string) error {
+	s, err := InspectWorktree(ctx, run, w)
+	if err != nil {
+		return err
+	}
+	if s.Missing {
+		return refuse("worktree", fmt.Sprintf("The worktree %s is gone.", w.Path), "What was committed is on the branch "+w.Branch+".")
+	}
+	on, err := head(ctx, w.Path)
+	if err != nil {
+		return err
+	}
+	if on != "refs/heads/"+w.Branch {
+		return refuse("branch", fmt.Sprintf("The worktree %s is not on its branch %s.", w.Path, w.Branch), "Switch it back with git switch, or commit by hand.")
+	}
+	if what := underWayIn(w.GitDir); what != "" {
+		return refuse("under way", fmt.Sprintf("A %s is under way in %s.", what, w.Path), "Finish or abort it first.")
+	}
+	for _, p := range s.Untracked.First {
+		if strings.HasSuffix(p, "/") {
+			return refuse("nested repository", fmt.Sprintf("%s in %s is a repository of its own, whose files would not be committed.", p, w.Path), "Move it out, or make it a submodule by hand.")
+		}
+	}
+	if s.Uncommitted.Count+s.Untracked.Count == 0 {
+		return refuse("nothing to commit", fmt.Sprintf("Everything in %s is committed.", w.Path), "Merge the branch, or remove the worktree.")
+	}
+	a := at{run: run, dir: w.Path, config: append([]string{"user.useConfigOnly=true"}, offline...)}
+	tracked, err := a.list(ctx, append([]string{"ls-files", "-z", "--"}, contextfile.Names()...)...)
+	if err != nil {
+		return err
+	}
+	if _, err = a.call(ctx, nil, "add", "-A"); err == nil {
+		err = a.leaveOut(ctx, func(path string) bool { return slices.Contains(tracked, path) })
+	}
+	if err == nil {
+		_, err = a.call(ctx, []byte(message), "commit", "--quiet", "--no-verify", "--no-status", "-F", "-")
+	}
+	if why := said(err); why != "" {
+		return refuse("commit", fmt.Sprintf("Git could not commit in %s: %s", w.Path, why), "Mend what git names (a missing name is set with git config user.name and user.email), then try again.")
+	}
+	return err
+}
+
+// underWayIn names the merge or the like that is under way in a git directory.
+func underWayIn(gitDir string) string {
+	var found []string
+	for file, what := range underWay {
+		if _, err := os.Lstat(filepath.Join(gitDir, file)); err == nil {
+			found = append(found, what)
+		}
+	}
+	sort.Strings(found)
+	if len(found) == 0 {
+		return ""
+	}
+	return found[0]
+}
+
+// MergeWorktree merges the worktree's branch into the branch that is checked
+// out in Repository, by fast-forward where that is possible, and returns the
+// commit that is HEAD there afterwards. A folder that is gone is no hindrance.
+// It refuses when either side has uncommitted work, when a file that git does
+// not track is in the way, and on a conflict, which is undone wholly. The
+// caller makes sure that no mission works in Repository.
+func MergeWorktree(ctx context.Context, run Git, w Worktree) (string, error) {
+	s, err := InspectWorktree(ctx, run, w)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case s.Uncommitted.Count+s.Untracked.Count > 0:
+		return "", refuse("uncommitted work", fmt.Sprintf("The worktree %s has work that is not committed: %s.", w.Path, listing(append(s.Uncommitted.First, s.Untracked.First...))), "Commit it first, or take it back.")
+	case s.Loose > 0:
+		return "", refuse("branch", fmt.Sprintf("The worktree %s has commits that are not on its branch %s.", w.Path, w.Branch), "Put them on the branch first, with git branch or git cherry-pick.")
+	case s.Tip == "":
+		return "", refuse("branch", fmt.Sprintf("The branch %s is gone.", w.Branch), "Look for its commits with git reflog.")
+	case s.Merged:
+		return "", refuse("merged already", fmt.Sprintf("All commits of %s are in %s already.", w.Branch, w.Repository), "Remove the worktree.")
+	case s.Ahead == 0:
+		return "", refuse("nothing to merge", fmt.Sprintf("The branch %s has no commits of its own.", w.Branch), "Remove the worktree, or commit first.")
+	}
+	on, err := head(ctx, w.Repository)
+	if err != nil {
+		return "", err
+	}
+	into, ok := strings.CutPrefix(on, "refs/heads/")
+	if !ok {
+		return "", refuse("detached", fmt.Sprintf("%s has no branch checked out.", w.Repository), "Switch to the branch that shall get the work.")
+	}
+	gitDir, _, err := gitDirs(ctx, w.Repository)
+	if err != nil {
+		return "", err
+	}
+	if what := underWayIn(gitDir); what != "" {
+		return "", refuse("under way", fmt.Sprintf("A %s is under way in %s.", what, w.Repository), "Finish or abort it first.")
+	}
+	before, err := commit(ctx, w.Repository, "HEAD")
+	if err != nil {
+		return "", err
+	}
+	a := at{run: run, dir: w.Repository, config: []string{"user.useConfigOnly=true", "rerere.enabled=false", "merge.directoryRenames=false"}}
+	changed, err := a.list(ctx, "status", "--porcelain", "-z", "--untracked-files=no", "--no-renames", "--ignore-submodules=dirty")
+	if err != nil {
+		return "", err
+	}
+	if len(changed) > 0 {
+		for i, e := range changed {
+			changed[i] = e[min(3, len(e)):]
+		}
+		return "", refuse("uncommitted work", fmt.Sprintf("%s has changes that are not committed: %s.", w.Repository, listing(changed)), "Commit or stash them first.")
+	}
+	if blocked, err := a.inTheWay(ctx, s.Tip, before); err != nil {
+		return "", err
+	} else if len(blocked) > 0 {
+		return "", refuse("in the way", fmt.Sprintf("Files in %s that git does not track would be overwritten: %s.", w.Repository, listing(blocked)), "Move them away first.")
+	}
+
+	_, err = a.call(ctx, nil, "merge", "--quiet", "--ff", "--commit", "--no-squash", "--no-edit", "--no-verify", "--no-autostash", "--no-stat", "--no-rerere-autoupdate",
+		"-m", fmt.Sprintf("Merge branch '%s' into %s", w.Branch, into), s.Tip)
+	if err == nil {
+		return commit(ctx, w.Repository, "HEAD")
+	}
+	why := said(err)
+	if _, gone := os.Lstat(filepath.Join(gitDir, "MERGE_HEAD")); gone == nil {
+		ctx := context.WithoutCancel(ctx) // the person's checkout is not left half merged
+		conflicts, listed := a.list(ctx, "diff", "--name-only", "-z", "--diff-filter=U", "--no-ext-diff", "--ignore-submodules=dirty")
+		if _, undo := a.call(ctx, nil, "merge", "--abort"); undo != nil {
+			return "", refuse("merge conflict", fmt.Sprintf("The merge of %s into %s stopped, and could not be undone: %s", w.Branch, w.Repository, said(undo)), "Run git status there, then git merge --abort.")
+		}
+		if listed == nil && len(conflicts) > 0 {
+			return "", refuse("merge conflict", fmt.Sprintf("%s and %s changed the same places of %s. Nothing was merged.", w.Branch, into, listing(conflicts)), "Merge by hand in the editor: git merge "+w.Branch+".")
+		}
+	}
+	if now, at := commit(context.WithoutCancel(ctx), w.Repository, "HEAD"); why == "" || at != nil || now != before {
+		return "", err
+	}
+	return "", refuse("merge", fmt.Sprintf("Git could not merge %s in %s: %s", w.Branch, w.Repository, why), "Mend what git names, then try again.")
+}
+
+// inTheWay lists what the branch added and HEAD does not track, but which is
+// there: a merge overwrites ignored files without a word.
+func (a at) inTheWay(ctx context.Context, tip, head string) (blocked []string, err error) {
+	added, err := a.list(ctx, "diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--diff-filter=A", head+"..."+tip)
+	if err != nil || len(added) == 0 {
+		return nil, err
+	}
+	untracked, err := a.list(ctx, "diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--diff-filter=A", head, tip)
+	if err != nil {
+		return nil, err
+	}
+	new := map[string]bool{}
+	for _, p := range untracked {
+		new[p] = true
+	}
+	for _, p := range added {
+		if new[p] {
+			if found := first(a.dir, p); found != "" {
+				blocked = append(blocked, found)
+			}
+		}
+	}
+	return blocked, nil
+}
+
+// first returns what stands in the way of a new file at rel: that file, or one
+// where a folder is needed, else "".
+func first(root, rel string) string {
+	for i := 0; i < len(rel); i++ {
+		if rel[i] == '/' {
+			if info, err := os.Lstat(filepath.Join(root, rel[:i])); err != nil {
+				return ""
+			} else if !info.IsDir() {
+				return rel[:i]
+			}
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(root, rel)); err != nil {
+		return ""
+	}
+	return rel
+}
+
+// some quotes a few of many paths for a sentence.
+func listing(paths []string) string {
+	const most = 5
+	var b strings.Builder
+	for i, p := range paths {
+		if i == most {
+			fmt.Fprintf(&b, " and %d more", len(paths)-most)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == '"' || r == 0x7f || r == 0xfffd }) {
+			p = fmt.Sprintf("%q", p)
+		}
+		b.WriteString(p)
+	}
+	return b.String()
+}
+
+// Removed says what a removal left.
+type Removed struct {
+	Branch   string // the branch that was kept, "" when it went too
+	Unpushed int    // commits on it that are nowhere else: in no remote, and not merged
+}
+
+// RemoveWorktree deletes the folder of a worktree and git's record of it. What
+// would be lost (see WorktreeState.Clean) is deleted only when discard repeats
+// the Digest of the state as it is now. The branch goes when it is merged or has
+// no commits of its own, else it is kept.
+//
+// It refuses when the path is not exactly the worktree that was made: a symbolic
+// link, a mount (or one inside), another repository, the main working tree. It
+// deletes through the opened folder, so that nothing outside is reached however
+// the folder changes meanwhile. A removal that was cut short can be repeated.
+func RemoveWorktree(ctx context.Context, run Git, w Worktree, discard string) (Removed, error) {
+	s, err := InspectWorktree(ctx, run, w)
+	if err != nil {
+		return Removed{}, err
+	}
+	if !s.Clean() && discard != s.Digest {
+		return Removed{}, refuse("uncommitted work", fmt.Sprintf("The worktree %s was kept: it has %s.", w.Path, s.lost()), "Commit what is needed, or confirm that this is deleted.")
+	}
+	if _, err := os.Lstat(filepath.Join(w.GitDir, "locked")); err == nil {
+		return Removed{}, refuse("locked", fmt.Sprintf("The worktree %s is locked.", w.Path), "Unlock it first, with git worktree unlock.")
+	}
+	if !s.Missing {
+		if err := w.delete(ctx); err != nil {
+			return Removed{}, err
+		}
+	}
+	a := at{run: run, dir: w.Repository, config: offline}
+	if _, err := os.Lstat(w.GitDir); err == nil {
+		// With the folder gone this deletes nothing but git's record.
+		if _, err := a.call(ctx, nil, "worktree", "remove", "--force", "--", w.Path); err != nil {
+			return Removed{}, err
+		}
+	}
+	if s.Tip == "" {
+		return Removed{}, nil
+	}
+	left := Removed{Branch: w.Branch}
+	if !s.Merged {
+		left.Unpushed = s.Unpushed
+	}
+	if s.Merged || s.Ahead == 0 {
+		// Git looks once more whether the branch is merged and used nowhere else.
+		if _, err := a.call(ctx, nil, "branch", "--quiet", "-d", "--", w.Branch); err == nil {
+			return Removed{}, nil
+		} else if exit(err) <= 0 {
+			return left, err
+		}
+	}
+	return left, nil
+}
+
+// lost lists in words what a removal would delete.
+func (s WorktreeState) lost() string {
+	var all []string
+	for _, part := range []struct {
+		p    Paths
+		what string
+	}{
+		{s.Uncommitted, "uncommitted changes"}, {s.Untracked, "untracked files"},
+		{s.Ignored, "ignored files"}, {s.Nested, "repositories inside"},
+	} {
+		if part.p.Count > 0 {
+			all = append(all, fmt.Sprintf("%s (%d): %s", part.what, part.p.Count, listing(part.p.First)))
+		}
+	}
+	if s.Loose > 0 {
+		all = append(all, fmt.Sprintf("commits on no branch (%d)", s.Loose))
+	}
+	return strings.Join(all, "; ")
+}
+
+// delete empties the folder through its handle, the .git file last, so that a
+// folder that was emptied in part is still known as the worktree.
+func (w Worktree) delete(ctx context.Context) error {
+	root, err := w.open(ctx)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	err = empty(ctx, root)
+	if err := errors.Join(err, root.Close()); err != nil {
+		return fmt.Errorf("remove the worktree %s: %w", w.Path, err)
+	}
+	if err := os.Remove(w.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the emptied worktree %s: %w", w.Path, err)
+	}
+	return nil
+}
+
+func empty(ctx context.Context, root *os.Root) error {
+	dir, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	names, err := dir.Readdirnames(-1)
+	if err := errors.Join(err, dir.Close()); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if name == ".git" {
+			continue
+		}
+		if err := root.RemoveAll(name); err != nil {
+			return err
+		}
+	}
+	return root.Remove(".git")
+}

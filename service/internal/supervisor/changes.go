@@ -1,0 +1,202 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/service/internal/checkout"
+	"github.com/reevehq/reeve/service/internal/fault"
+	"github.com/reevehq/reeve/service/internal/store"
+)
+
+const (
+	// prepareLimit is how long making a worktree and recording the base may
+	// take: git reads every file that it doesn't know.
+	prepareLimit = 2 * time.Minute
+	// snapshotLimit is how long the end of a mission waits for a picture of
+	// its checkout. Without one its changes are those of the checkout today.
+	snapshotLimit = 10 * time.Second
+)
+
+// prepare makes the checkout ready before anything of the agent runs: the
+// mission's worktree is made and the base of its changes recorded, whichever
+// is not there yet. It returns what to journal.
+func (s *Supervisor) prepare(ctx context.Context, r Record) (func(*Record), error) {
+	ctx, cancel := context.WithTimeout(ctx, prepareLimit)
+	defer cancel()
+	wt, base := r.Worktree, r.Base
+	make := wt != nil && !wt.Made
+	if !make && base.Tree != "" {
+		return func(*Record) {}, nil
+	}
+	err := s.withGit(ctx, r.ID, func(git checkout.Git) error {
+		if make {
+			made, err := checkout.AddWorktree(ctx, git, wt.Worktree)
+			if err != nil {
+				return fmt.Errorf("the worktree could not be made: %w", err)
+			}
+			wt = &Worktree{Worktree: made, Made: true}
+		}
+		if base.Tree == "" {
+			var err error
+			if base, err = checkout.TakeBase(ctx, git, r.Folder(), r.ID); err != nil {
+				return fmt.Errorf("the state of the checkout could not be recorded: %w", err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	fault.Point("service.checkout-prepared")
+	return func(r *Record) { r.Worktree, r.Base = wt, base }, nil
+}
+
+// picture records the checkout of a mission as it is and returns its tree.
+func (s *Supervisor) picture(ctx context.Context, r Record, name string) (tree string, err error) {
+	err = s.withGit(ctx, r.ID, func(git checkout.Git) (err error) {
+		tree, err = checkout.Snapshot(ctx, git, r.Folder(), r.ID, name)
+		return err
+	})
+	return tree, err
+}
+
+// lostTrees has a picture of the checkout by mission, taken when its worker was
+// found to be gone. It is no part of the record, because a recovery that a
+// person allows is bound to the record as it was shown.
+const lostTrees = "lost_trees"
+
+// pictureLoss records the checkout as the lost worker left it, so that what is
+// changed from now on is not taken for the agent's.
+func (w *worker) pictureLoss() {
+	r := w.rec.clone()
+	if r.Base.Tree == "" {
+		return
+	}
+	w.async(func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, prepareLimit)
+		defer cancel()
+		tree, err := w.s.picture(ctx, r, "lost")
+		if err != nil {
+			return err
+		}
+		return w.s.DB.Update(ctx, func(tx *store.Tx) error {
+			return store.PutJSON(tx, lostTrees, r.ID, lostTree{Attempt: r.Attempt, Tree: tree})
+		})
+	}, func(err error) {
+		if err != nil {
+			w.s.Log.Warn("the checkout of a lost worker could not be recorded", "mission", r.ID, "err", err)
+		}
+	})
+}
+
+type lostTree struct {
+	Attempt string `json:"attempt"`
+	Tree    string `json:"tree"`
+}
+
+// pictureEnd records the checkout as the mission leaves it and then goes on.
+// It says whether it has to be waited for.
+func (w *worker) pictureEnd(then func()) bool {
+	switch {
+	case w.picturing:
+		return true
+	case w.pictured || w.rec.Base.Tree == "":
+		return false
+	}
+	w.picturing = true
+	r := w.rec.clone()
+	w.async(func(ctx context.Context) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, snapshotLimit)
+		defer cancel()
+		r.End, err = w.s.picture(ctx, r, "end")
+		return err
+	}, func(err error) {
+		if err != nil {
+			w.s.Log.Warn("the checkout could not be recorded at the end of a mission", "mission", r.ID, "err", err)
+		}
+		w.picturing, w.pictured, w.endTree = false, true, r.End
+		then()
+	})
+	return true
+}
+
+// Changes compares the checkout of a mission with how it was when the mission
+// claimed it: the checkout as it is, or, of a mission that has ended and gave
+// it back, as it was then. path narrows the patch to one file.
+func (s *Supervisor) Changes(ctx context.Context, id, path string) (wire.ChangesResult, error) {
+	out := wire.ChangesResult{Mission: id, At: s.now(), Files: []wire.ChangedFile{}, Patch: json.RawMessage(`""`)}
+	r, err := s.Get(id)
+	if err != nil {
+		return out, err
+	}
+	if r.Base.Tree == "" {
+		return out, wire.Errorf(wire.CodeConflict, "This mission has not begun to work in a checkout, so there is nothing to compare.")
+	}
+	out.Base = r.Base.Tree
+	var lost lostTree
+	if !r.LostAt.IsZero() {
+		if err := s.DB.View(func(tx *store.Tx) (err error) { lost, _, err = store.GetJSON[lostTree](tx, lostTrees, id); return }); err != nil {
+			return out, err
+		}
+		if lost.Attempt != r.Attempt {
+			lost.Tree = ""
+		}
+	}
+	own := r.Worktree != nil && r.Worktree.Made && !r.Worktree.Removed
+	var found checkout.Changes
+	err = s.withGit(ctx, id, func(git checkout.Git) (err error) {
+		switch {
+		case r.Worktree != nil && !own:
+			found, err = checkout.DiffTrees(ctx, git, r.Worktree.Repository, r.Base.Tree, r.End, path)
+		case r.Phase.Terminal() && !own && r.End != "":
+			found, err = checkout.DiffTrees(ctx, git, r.Folder(), r.Base.Tree, r.End, path)
+		default:
+			found, err = checkout.Diff(ctx, git, r.Folder(), r.Base.Tree, lost.Tree, path)
+		}
+		if err != nil || !own {
+			return err
+		}
+		state, err := checkout.InspectWorktree(ctx, git, r.Worktree.Worktree)
+		out.Worktree = stateView(state)
+		return err
+	})
+	if err != nil {
+		return out, gitRefused(err)
+	}
+	for _, f := range found.Files {
+		out.Files = append(out.Files, wire.ChangedFile{
+			Path: f.Path, From: f.From, Status: f.Status, Added: f.Added, Removed: f.Removed, Binary: f.Binary, SinceLost: f.SinceLost,
+		})
+	}
+	out.More, out.PatchCut = found.More, found.CutPatch
+	out.Patch, err = s.packText(string(found.Patch))
+	return out, err
+}
+
+// packText makes a JSON string, or a reference to a blob that holds it.
+func (s *Supervisor) packText(text string) (json.RawMessage, error) {
+	raw, err := json.Marshal(text)
+	if err != nil || len(raw) <= wire.BlobThreshold {
+		return raw, err
+	}
+	digest, err := s.Blobs.Put(raw)
+	if err != nil {
+		return nil, fmt.Errorf("keep a patch: %w", err)
+	}
+	return json.Marshal(wire.BlobRef{Blob: digest, Bytes: int64(len(raw))})
+}
+
+const listed = 100 // paths of each kind that a state names
+
+func stateView(x checkout.WorktreeState) *wire.WorktreeState {
+	first := func(p []string) []string { return append([]string{}, p[:min(len(p), listed)]...) }
+	return &wire.WorktreeState{
+		Missing: x.Missing, Uncommitted: first(x.Uncommitted.First), Untracked: first(x.Untracked.First),
+		Files: x.Uncommitted.Count + x.Untracked.Count, Ignored: x.Ignored.Count, Ahead: x.Ahead,
+		Nested: x.Nested.First, Loose: x.Loose, Merged: x.Merged, Pushed: x.Pushed, Digest: x.Digest,
+	}
+}

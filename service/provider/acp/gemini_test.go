@@ -1,0 +1,52 @@
+package acp
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/reevehq/reeve/service/provider"
+	"github.com/reevehq/reeve/service/provider/conform"
+)
+
+// Gemini CLI puts its own environment, keys and all, into what it gives a server;
+// no value that Reeve hands over may ask for that.
+func TestGeminiServersAreLiteral(t *testing.T) {
+	w, heard := cannedWorld(t, "", canned{"session/new": {opens(`"models":null`)}})
+	w.p = New(Agent{Name: "x", Title: "X", hardening: hardening{literalEnv: geminiLiteral}})
+	w.spec.Servers = []provider.Server{{Name: "lab", Command: os.Args[0], Env: []string{`TITLE=${GEMINI_API_KEY} $HOME \$1`}}}
+	conform.Open(t, w.p, w.spec)
+	if said := heard(); !strings.Contains(said, `"value":"\\${GEMINI_API_KEY} \\$HOME \\\\$1"`) {
+		t.Errorf("it heard %s", said)
+	}
+}
+
+// What Gemini CLI is made to ask for is every tool, and every command whatever it
+// takes for harmless: TestProviders sees that it does.
+func TestGeminiPolicy(t *testing.T) {
+	dir := t.TempDir()
+	x, err := prepareGemini(provider.Spec{PrivateDir: dir})
+	if err != nil {
+		if exists(geminiPolicies()) {
+			t.Skip("this machine has policies of its own for Gemini CLI")
+		}
+		t.Fatal(err)
+	}
+	policy := filepath.Join(dir, "gemini-policy.toml")
+	b, err := os.ReadFile(policy)
+	if err != nil || len(x.args) != 2 || x.args[1] != policy || strings.Count(string(b), "\"ask_user\"") != 2 ||
+		!strings.HasPrefix(string(b), "[[rule]]\ntoolName = \"run_shell_command\"\nargsPattern = \".\"\n") || !strings.Contains(string(b), "toolName = \"*\"") {
+		t.Errorf("%v, %q, %v", x.args, b, err)
+	}
+}
+
+// A server whose program is not there is told of, as no agent does.
+func TestMissingServer(t *testing.T) {
+	w, _ := cannedWorld(t, "", canned{"session/new": {opens(`"models":null`)}, "session/prompt": {done}})
+	w.spec.Servers = []provider.Server{{Name: "here", Command: os.Args[0]}, {Name: "lab", Command: filepath.Join(w.folder, "nothing")}}
+	turn := conform.Open(t, w.p, w.spec).Do("go", nil)
+	if told := conform.Of[provider.Notice](turn); len(told) != 1 || !strings.Contains(told[0].Text, "The MCP server lab did not start") {
+		t.Errorf("told %+v", told)
+	}
+}
