@@ -47,6 +47,8 @@ type Server struct {
 	max  int
 	keys *keys
 
+	grace time.Duration // of Close, for mutations that run
+
 	readCtx       context.Context
 	stopReads     context.CancelFunc
 	mutateCtx     context.Context
@@ -77,7 +79,7 @@ func New(l net.Listener, b Backend, hub *Hub, o Options) *Server {
 	}
 	s := &Server{l: l, b: b, hub: hub, log: o.Logger, max: o.MaxClients, keys: newKeys(),
 		closed: make(chan struct{}), judging: make(chan struct{}, maxJudging), places: map[bool]int{}, conns: map[*conn]struct{}{}}
-	s.beat.every = HeartbeatInterval
+	s.beat.every, s.grace = HeartbeatInterval, closeGrace
 	s.readCtx, s.stopReads = context.WithCancel(context.Background())
 	s.mutateCtx, s.stopMutations = context.WithCancel(context.Background())
 	return s
@@ -188,7 +190,7 @@ func (s *Server) Close(reason string) {
 			defer close(done)
 			s.mutations.Wait()
 		}()
-		wait := time.NewTimer(closeGrace)
+		wait := time.NewTimer(s.grace)
 		select {
 		case <-done:
 		case <-wait.C:

@@ -189,7 +189,10 @@ func TestAttachHasNoGapAndNoRepeat(t *testing.T) {
 		}
 		f.mu.Unlock()
 		var cursor *wire.Cursor
-		from := uint64(rapid.IntRange(0, len(f.logs[id])).Draw(rt, "cursor"))
+		f.mu.Lock()
+		logged := len(f.logs[id])
+		f.mu.Unlock()
+		from := uint64(rapid.IntRange(0, logged).Draw(rt, "cursor"))
 		if from > 0 {
 			cursor = &wire.Cursor{Log: testLog, Sequence: from}
 		}
