@@ -57,11 +57,12 @@ var rooms = map[string][]string{
 	"service/internal/supervisor": {"service/internal/...", "service/guard", "service/provider", "ipc/wire", "app/..."},
 
 	"assets":      {},
-	"ui/model":    {"ipc/client", "ipc/wire", "app/..."},
+	"ui/say":      {},
+	"ui/model":    {"ui/say", "ipc/client", "ipc/wire", "app/..."},
 	"ui/cli":      {"ipc/client", "ipc/wire", "ipc/sock", "ui/model", "app/..."},
 	"ui/locale":   {},
-	"ui/view/kit": {"assets"},
-	"ui/view":     {"ui/model", "ui/view/kit", "assets", "ipc/client", "ipc/sock", "ipc/wire", "app/..."},
+	"ui/view/kit": {"ui/say", "assets"},
+	"ui/view":     {"ui/say", "ui/model", "ui/view/kit", "assets", "ipc/client", "ipc/sock", "ipc/wire", "app/..."},
 
 	"cmd/reeve":                 {"*"},
 	"cmd/reeve-desktop":         {"ui/locale", "ui/view", "ui/view/kit", "ui/model", "ipc/...", "service/keychain", "assets"},

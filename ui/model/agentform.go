@@ -8,6 +8,7 @@ import (
 
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/say"
 )
 
 // Fields of an agent of one's own, by the names that the service gives them.
@@ -60,12 +61,12 @@ func AgentEntry(text map[string]string) (e wire.ProviderEntry, wrong map[string]
 	}
 	switch bad := mission.CheckProvider("acp:" + e.Name); {
 	case e.Name == "":
-		wrong[AgentName] = "Give it a name. Missions call it acp: and that name."
+		wrong[AgentName] = say.T("Give it a name. Missions call it acp: and that name.")
 	case bad != nil:
 		wrong[AgentName] = bad.Message + " " + bad.Fix
 	}
 	if e.Command == "" {
-		wrong[AgentCommand] = "Write the name of a program in your PATH, or its whole path."
+		wrong[AgentCommand] = say.T("Write the name of a program in your PATH, or its whole path.")
 	}
 	for _, line := range lines(text[AgentEnv]) {
 		name, value, ok := strings.Cut(line, "=")
@@ -73,9 +74,9 @@ func AgentEntry(text map[string]string) (e wire.ProviderEntry, wrong map[string]
 		_, twice := e.Fixed[name]
 		switch {
 		case !ok || name == "":
-			wrong[AgentEnv] = "“" + oneLine(line) + "” is no NAME=VALUE. Write one variable to a line."
+			wrong[AgentEnv] = say.T("“%s” is no NAME=VALUE. Write one variable to a line.", oneLine(line))
 		case twice:
-			wrong[AgentEnv] = oneLine(name) + " stands there twice."
+			wrong[AgentEnv] = say.T("%s stands there twice.", oneLine(name))
 		}
 		if e.Fixed == nil {
 			e.Fixed = map[string]string{}

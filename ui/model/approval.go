@@ -13,6 +13,7 @@ import (
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/say"
 )
 
 // PartKind is how a part of an approval is drawn.
@@ -36,7 +37,7 @@ const (
 // Part is a piece of what would happen, whole, with nothing hidden in it.
 type Part struct {
 	Kind  PartKind
-	Label string
+	Label string // a key, for say.Word
 	Shown approval.Shown
 	Raw   string // the exact text
 	Plus  int    // lines of a diff
@@ -59,7 +60,7 @@ func (p Part) Preview() int {
 
 // Fact is a labelled line below what would happen.
 type Fact struct {
-	Label  string
+	Label  string // a key, for say.Word
 	Detail Detail
 }
 
@@ -89,13 +90,13 @@ type Approval struct {
 // that travelled as a blob must have been read into a.Subject before.
 func NewApproval(a wire.Approval, home string, now time.Time) Approval {
 	v := Approval{ID: a.ID, Mission: a.Mission, State: a.State, Digest: a.Digest, Answered: Settled(a, now), Offers: offered(a)}
-	v.About = fmt.Sprintf("Mission “%s”", oneLine(a.Title))
+	v.About = say.T("Mission “%s”", oneLine(a.Title))
 	if a.TurnNo > 0 {
-		v.About += fmt.Sprintf(", turn %d", a.TurnNo)
+		v.About = say.T("Mission “%s”, turn %d", oneLine(a.Title), a.TurnNo)
 	}
 	var sub approval.Subject
 	if err := json.Unmarshal(a.Subject, &sub); err != nil {
-		v.Title, v.Unverified = "Allow this?", "What it asks for could not be read, so it can only be denied."
+		v.Title, v.Unverified = say.T("Allow this?"), say.T("What it asks for could not be read, so it can only be denied.")
 		return v
 	}
 	v.Unverified = verify(a, sub)
@@ -106,16 +107,16 @@ func NewApproval(a wire.Approval, home string, now time.Time) Approval {
 	case v.Start && sub.Mission != nil:
 		v.start(*sub.Mission, kind, a.ExpiresAt, home, now)
 	case kind == approval.QuestionAsked && sub.Question != nil:
-		v.Title = who + " asks"
-		v.Sentence = Detail{Text: who + " waits for your answer"}
+		v.Title = say.T("%s asks", who)
+		v.Sentence = Detail{Text: say.T("%s waits for your answer", who)}
 		v.Question = sub.Question
-		v.add(PartText, "Question", sub.Question.Text, true)
+		v.add(PartText, say.Key("Question"), sub.Question.Text, true)
 	default:
 		v.tool(who, kind, sub, a, home)
 	}
 	v.hidden()
-	v.fact("Asked", Detail{Text: asked(a, now)})
-	v.fact("Digest", Detail{Text: "sha256", Code: GroupDigest(a.Digest)})
+	v.fact(say.Key("Asked"), Detail{Text: asked(a, now)})
+	v.fact(say.Key("Digest"), Detail{Text: "sha256", Code: GroupDigest(a.Digest)})
 	return v
 }
 
@@ -133,7 +134,7 @@ func verify(a wire.Approval, sub approval.Subject) string {
 	d, err := approval.Digest(approval.Envelope{ID: a.ID, Kind: approval.Kind(a.Kind), Mission: a.Mission,
 		Attempt: a.Attempt, Turn: a.TurnNo, Subject: sub})
 	if err != nil || d != a.Digest {
-		return "The digest does not belong to what is shown here, so it can only be denied."
+		return say.T("The digest does not belong to what is shown here, so it can only be denied.")
 	}
 	return ""
 }
@@ -145,63 +146,61 @@ func (v *Approval) tool(who string, kind approval.Kind, sub approval.Subject, a 
 	}
 	switch {
 	case sub.Command != "":
-		v.Title = "Allow this command?"
+		v.Title = say.T("Allow this command?")
 		n := v.add(PartCommand, "", sub.Command, true)
-		lines := "a command"
+		v.Sentence = Detail{Text: say.T("%s wants to run a command in", who), Code: Path(where, home)}
 		if n > 1 {
-			lines = fmt.Sprintf("%d lines", n)
+			v.Sentence.Text = say.N(n, "%[2]s wants to run %[1]d line in", "%[2]s wants to run %[1]d lines in", who)
 		}
-		v.Sentence = Detail{Text: who + " wants to run " + lines + " in", Code: Path(where, home)}
 		v.Runs = approval.Programs(sub.Command)
 	case sub.Diff != "" || kind == approval.FileChange:
-		v.Title = "Allow this change?"
-		text := "a file"
+		v.Title = say.T("Allow this change?")
+		v.Sentence = Detail{Text: say.T("%s wants to change a file in", who), Code: Path(commonDir(sub.Paths, where), home)}
 		if n := len(sub.Paths); n > 1 {
-			text = fmt.Sprintf("%d files", n)
+			v.Sentence.Text = say.N(n, "%[2]s wants to change %[1]d file in", "%[2]s wants to change %[1]d files in", who)
 		}
-		v.Sentence = Detail{Text: who + " wants to change " + text + " in", Code: Path(commonDir(sub.Paths, where), home)}
 	case kind == approval.NetworkOrEndpoint:
-		v.Title = "Allow this connection?"
-		v.Sentence = Detail{Text: who + " wants to use the network with", Code: exact(sub.Tool)}
+		v.Title = say.T("Allow this connection?")
+		v.Sentence = Detail{Text: say.T("%s wants to use the network with", who), Code: exact(sub.Tool)}
 	default:
-		v.Title = "Allow this tool?"
+		v.Title = say.T("Allow this tool?")
 		name := sub.Tool
 		if sub.Server != "" {
 			name = sub.Server + " " + sub.Tool
 		}
-		v.Sentence = Detail{Text: who + " wants to use", Code: exact(name)}
+		v.Sentence = Detail{Text: say.T("%s wants to use", who), Code: exact(name)}
 	}
 	if len(sub.Paths) > 0 {
-		label := "Files"
+		label := say.Key("Files")
 		if len(sub.Paths) == 1 {
-			label = "File"
+			label = say.Key("File")
 		}
 		v.add(PartText, label, strings.Join(sub.Paths, "\n"), true)
 	}
 	if sub.Diff != "" {
-		v.add(PartDiff, "Change", sub.Diff, true)
+		v.add(PartDiff, say.Key("Change"), sub.Diff, true)
 		p := &v.Parts[len(v.Parts)-1]
 		p.Plus, p.Minus = diffCounts(sub.Diff)
 	}
 	// What is shown already need not be opened a second time; every other
 	// argument must be.
 	if rest, shown := arguments(sub); rest != "" {
-		v.add(PartJSON, "Arguments", rest, !shown)
+		v.add(PartJSON, say.Key("Arguments"), rest, !shown)
 	}
 	if sub.Reason != "" {
-		v.fact("Why", Detail{Text: "“" + approval.Visible(sub.Reason).Plain() + "”"})
+		v.fact(say.Key("Why"), Detail{Text: say.T("“%s”", approval.Visible(sub.Reason).Plain())})
 	}
 	if text := v.Runs.String(); text != "" {
-		v.fact("Runs", Detail{Code: approval.Visible(text).Plain()})
+		v.fact(say.Key("Runs"), Detail{Code: approval.Visible(text).Plain()})
 	}
 	if len(v.Runs.Redirects) > 0 {
-		v.fact("Redirects", Detail{Code: approval.Visible(strings.Join(v.Runs.Redirects, "  ")).Plain()})
+		v.fact(say.Key("Redirects"), Detail{Code: approval.Visible(strings.Join(v.Runs.Redirects, "  ")).Plain()})
 	}
 	if v.Runs.Unclear != "" {
-		v.fact("Unclear", Detail{Text: oneLine(v.Runs.Unclear)})
+		v.fact(say.Key("Unclear"), Detail{Text: oneLine(v.Runs.Unclear)})
 	}
-	v.fact("Where", Detail{Code: Path(where, home)})
-	v.fact("Environment", Detail{Text: environment(sub.Env)})
+	v.fact(say.Key("Where"), Detail{Code: Path(where, home)})
+	v.fact(say.Key("Environment"), Detail{Text: environment(sub.Env)})
 }
 
 // arguments writes the tool's exact arguments, indented, without those that are
@@ -242,7 +241,7 @@ func arguments(sub approval.Subject) (text string, shown bool) {
 
 func environment(env map[string]string) string {
 	if len(env) == 0 {
-		return "unchanged"
+		return say.T("unchanged")
 	}
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(env)) {
@@ -252,81 +251,81 @@ func environment(env map[string]string) string {
 }
 
 func (v *Approval) start(m approval.MissionSubject, kind approval.Kind, deadline *time.Time, home string, now time.Time) {
-	v.Title = "Start this mission?"
-	v.Sentence = Detail{Text: ProviderTitle(m.Provider) + " would work in", Code: Path(m.Folder, home)}
+	v.Title = say.T("Start this mission?")
+	v.Sentence = Detail{Text: say.T("%s would work in", ProviderTitle(m.Provider)), Code: Path(m.Folder, home)}
 	recovery := kind == approval.MissionRecover
 	if recovery {
-		v.Title, v.Sentence.Text = "Recover this mission?", ProviderTitle(m.Provider)+" would go on in"
+		v.Title, v.Sentence.Text = say.T("Recover this mission?"), say.T("%s would go on in", ProviderTitle(m.Provider))
 		if len(m.Notes) > 0 {
-			v.add(PartText, "Before you answer", strings.Join(m.Notes, "\n"), true)
+			v.add(PartText, say.Key("Before you answer"), strings.Join(m.Notes, "\n"), true)
 			v.Parts[0].Warns = true
 		}
 	}
-	v.add(PartText, "Scope", m.Scope, true)
+	v.add(PartText, say.Key("Scope"), m.Scope, true)
 	agent := Detail{Text: ProviderTitle(m.Provider) + " " + oneLine(m.ProviderVersion), Code: Path(m.ProviderPath, home)}
 	agent.Text = strings.TrimSpace(agent.Text)
-	v.fact("Agent", agent)
-	model := "the agent's own default"
+	v.fact(say.Key("Agent"), agent)
+	model := say.T("the agent's own default")
 	if m.Model != "" {
 		model = oneLine(m.Model)
 	}
-	v.fact("Model", Detail{Text: model})
+	v.fact(say.Key("Model"), Detail{Text: model})
 	if m.Endpoint != "" {
-		v.fact("Endpoint", Detail{Code: exact(m.Endpoint), Tail: "not the agent's own default"})
+		v.fact(say.Key("Endpoint"), Detail{Code: exact(m.Endpoint), Tail: say.T("not the agent's own default")})
 	}
-	v.fact("Folder", Detail{Code: Path(m.Folder, home)})
+	v.fact(say.Key("Folder"), Detail{Code: Path(m.Folder, home)})
 	if m.WorktreePath != "" {
 		v.Sentence.Code = Path(m.WorktreePath, home)
-		v.fact("Worktree", Detail{Text: "made beside it:", Code: Path(m.WorktreePath, home)})
-		v.fact("Branch", Detail{Code: exact(m.WorktreeBranch), Tail: "from " + exact(m.WorktreeBase[:min(7, len(m.WorktreeBase))])})
+		v.fact(say.Key("Worktree"), Detail{Text: say.T("made beside it:"), Code: Path(m.WorktreePath, home)})
+		v.fact(say.Key("Branch"), Detail{Code: exact(m.WorktreeBranch), Tail: say.T("from %s", exact(m.WorktreeBase[:min(7, len(m.WorktreeBase))]))})
 	}
 	if recovery && deadline != nil {
-		v.fact("Time", Detail{Text: "until " + Clock(*deadline, now) + ", as before; recovering does not extend it"})
+		v.fact(say.Key("Time"), Detail{Text: say.T("until %s, as before; recovering does not extend it", Clock(*deadline, now))})
 	} else {
-		v.fact("Time", Detail{Text: Duration(time.Duration(m.Minutes)*time.Minute) + " from your answer; pausing does not extend it"})
+		v.fact(say.Key("Time"), Detail{Text: say.T("%s from your answer; pausing does not extend it", Duration(time.Duration(m.Minutes)*time.Minute))})
 	}
-	v.fact("Budget", Detail{Text: budget(m.Budget)})
-	v.fact("Limits", Detail{Text: Limits(wire.Limits(m.Limits))})
+	v.fact(say.Key("Budget"), Detail{Text: budget(m.Budget)})
+	v.fact(say.Key("Limits"), Detail{Text: Limits(wire.Limits(m.Limits))})
 	if m.WaitForReset {
-		v.fact("Rate limits", Detail{Text: "it waits by itself until one is lifted; its time runs on"})
+		v.fact(say.Key("Rate limits"), Detail{Text: say.T("it waits by itself until one is lifted; its time runs on")})
 	}
-	v.fact("Unasked", Detail{Text: Unasked(m.Unasked)})
+	v.fact(say.Key("Unasked"), Detail{Text: Unasked(m.Unasked)})
 	if len(m.EnvNames) > 0 {
-		v.fact("Variables", Detail{Code: oneLine(strings.Join(m.EnvNames, " "))})
+		v.fact(say.Key("Variables"), Detail{Code: oneLine(strings.Join(m.EnvNames, " "))})
 	}
 	for _, line := range m.GitExecutableConfig {
-		v.fact("Git runs", Detail{Code: approval.Visible(line).Plain()})
+		v.fact(say.Key("Git runs"), Detail{Code: approval.Visible(line).Plain()})
 	}
 	for _, note := range m.Notes {
 		if !recovery {
-			v.fact("Note", Detail{Text: oneLine(note)})
+			v.fact(say.Key("Note"), Detail{Text: oneLine(note)})
 		}
 	}
 	if m.Instructions != "" {
-		v.add(PartText, "Instructions for the agent", m.Instructions, false)
+		v.add(PartText, say.Key("Instructions for the agent"), m.Instructions, false)
 	}
 	if m.Prompt != "" {
-		v.add(PartText, "First prompt", m.Prompt, false)
+		v.add(PartText, say.Key("First prompt"), m.Prompt, false)
 	}
 }
 
 // unaskedWords are the rules in words.
 var unaskedWords = map[string]string{
-	string(mission.UnaskedReads): "reading and searching inside the folder",
-	string(mission.UnaskedEdits): "editing files inside the folder",
-	string(mission.UnaskedPlan):  "keeping its own task list",
-	string(mission.UnaskedRoom):  "using the mission's room",
+	string(mission.UnaskedReads): say.Key("reading and searching inside the folder"),
+	string(mission.UnaskedEdits): say.Key("editing files inside the folder"),
+	string(mission.UnaskedPlan):  say.Key("keeping its own task list"),
+	string(mission.UnaskedRoom):  say.Key("using the mission's room"),
 }
 
 // Unasked says in words what a mission may do without asking.
 func Unasked(rules []string) string {
 	if len(rules) == 0 {
-		return "nothing; it asks for everything"
+		return say.T("nothing; it asks for everything")
 	}
 	var words []string
 	for _, r := range rules {
 		if w, ok := unaskedWords[r]; ok {
-			words = append(words, w)
+			words = append(words, say.Word(w))
 		} else {
 			words = append(words, oneLine(r))
 		}
@@ -337,28 +336,28 @@ func Unasked(rules []string) string {
 func budget(b approval.Budget) string {
 	var parts []string
 	if b.Turns > 0 {
-		parts = append(parts, Count(b.Turns, "turn", "turns"))
+		parts = append(parts, say.N(b.Turns, "%d turn", "%d turns"))
 	}
 	if b.Tokens > 0 {
-		parts = append(parts, amount(b.Tokens)+" tokens")
+		parts = append(parts, say.T("%s tokens", amount(b.Tokens)))
 	}
 	if b.CostUSD > 0 {
 		parts = append(parts, Cost(&b.CostUSD))
 	}
 	if len(parts) == 0 {
-		return "no limit but the time"
+		return say.T("no limit but the time")
 	}
-	return "at most " + strings.Join(parts, ", ")
+	return say.T("at most %s", strings.Join(parts, ", "))
 }
 
 // Limits says in words what a mission's processes may use of the machine.
 func Limits(l wire.Limits) string {
-	memory, cpu := "any amount of memory", "any amount of processor time"
+	memory, cpu := say.T("any amount of memory"), say.T("any amount of processor time")
 	if l.MemoryMB > 0 {
-		memory = "at most " + mission.Memory(l.MemoryMB<<20) + " of memory"
+		memory = say.T("at most %s of memory", mission.Memory(l.MemoryMB<<20))
 	}
 	if l.CPUMinutes > 0 {
-		cpu = Duration(time.Duration(l.CPUMinutes)*time.Minute) + " of processor time"
+		cpu = say.T("%s of processor time", Duration(time.Duration(l.CPUMinutes)*time.Minute))
 	}
 	return memory + ", " + cpu
 }
@@ -437,11 +436,11 @@ func asked(a wire.Approval, now time.Time) string {
 	if a.ExpiresAt == nil {
 		return text
 	}
-	what := "expires with the mission at "
+	what := say.T("expires with the mission at %s", Clock(*a.ExpiresAt, now))
 	if a.Attempt == "" {
-		what = "expires at "
+		what = say.T("expires at %s", Clock(*a.ExpiresAt, now))
 	}
-	return text + " · " + what + Clock(*a.ExpiresAt, now)
+	return text + " · " + what
 }
 
 // Settled says how an approval was settled and by whom, "" while it waits.
@@ -449,35 +448,56 @@ func Settled(a wire.Approval, now time.Time) string {
 	if a.State == string(approval.Pending) {
 		return ""
 	}
-	text := Clean(a.State)
+	text := stateWord(a.State)
 	if a.Answer == nil {
 		return text
 	}
+	at := Clock(a.Answer.At, now)
 	switch a.Answer.Via {
 	case "program":
 		by := oneLine(a.Answer.Program)
 		if by == "" {
-			by = "a program"
+			by = say.T("a program")
 		}
-		text += " by " + by + " (pid " + fmt.Sprint(a.Answer.PID)
+		process := fmt.Sprintf("pid %d", a.Answer.PID)
 		if a.Answer.TTY != "" {
-			text += ", " + oneLine(a.Answer.TTY)
+			process += ", " + oneLine(a.Answer.TTY)
 		}
-		text += ")"
+		text = say.T("%s by %s (%s) at %s", text, by, process, at)
 	case "rule":
-		text += " by the rule " + oneLine(a.Answer.Rule)
+		text = say.T("%s by the rule %s at %s", text, oneLine(a.Answer.Rule), at)
 	case "deadline":
-		text += " because its time passed"
+		text = say.T("%s because its time passed at %s", text, at)
 	case "stop":
-		text += " because the mission was stopped"
+		text = say.T("%s because the mission was stopped at %s", text, at)
 	case "turn":
-		text += " because its turn ended"
+		text = say.T("%s because its turn ended at %s", text, at)
+	default:
+		text = say.T("%s at %s", text, at)
 	}
-	text += " at " + Clock(a.Answer.At, now)
 	if a.Answer.Reason != "" {
-		text += ": “" + oneLine(a.Answer.Reason) + "”"
+		text = say.T("%s: “%s”", text, oneLine(a.Answer.Reason))
 	}
 	return text
+}
+
+// stateWord is the state of an approval in a word.
+func stateWord(state string) string {
+	switch approval.State(state) {
+	case approval.Pending:
+		return say.T("pending")
+	case approval.Allowed:
+		return say.T("allowed")
+	case approval.Denied:
+		return say.As("an approval", "denied")
+	case approval.Expired:
+		return say.As("an approval", "expired")
+	case approval.Withdrawn:
+		return say.T("withdrawn")
+	case approval.Stale:
+		return say.T("stale")
+	}
+	return Clean(state)
 }
 
 // GroupDigest writes a digest in groups of eight, so that two can be compared

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/say"
 )
 
 // ChangedFile is a row of the list of changed files.
@@ -29,8 +30,8 @@ func (f ChangedFile) Counts() (plus, minus string) {
 }
 
 var fileStates = map[string][2]string{
-	"added": {"A", "added"}, "modified": {"M", "changed"}, "deleted": {"D", "deleted"}, "renamed": {"R", "renamed"}, "typechange": {"T", "another kind of file"},
-	"restored": {"=", "put back as it was"},
+	"added": {"A", say.Key("added")}, "modified": {"M", say.Key("changed")}, "deleted": {"D", say.Key("deleted")}, "renamed": {"R", say.Key("renamed")},
+	"typechange": {"T", say.Key("another kind of file")}, "restored": {"=", say.Key("put back as it was")},
 }
 
 // ChangedFiles lists what changed, in the service's order.
@@ -39,7 +40,7 @@ func ChangedFiles(r wire.ChangesResult) []ChangedFile {
 	for _, f := range r.Files {
 		row := ChangedFile{Path: f.Path, Name: exact(f.Path), Letter: "?", Word: oneLine(f.Status), Plus: f.Added, Minus: f.Removed, Binary: f.Binary, NotAgent: f.SinceLost}
 		if s, ok := fileStates[f.Status]; ok {
-			row.Letter, row.Word = s[0], s[1]
+			row.Letter, row.Word = s[0], say.Word(s[1])
 		}
 		if f.From != "" && f.From != f.Path {
 			row.Name = exact(f.From) + " → " + row.Name
@@ -55,9 +56,9 @@ func ChangesSummary(r wire.ChangesResult) (files, lines string) {
 	for _, f := range r.Files {
 		plus, minus = plus+f.Added, minus+f.Removed
 	}
-	files = Count(len(r.Files), "file", "files")
+	files = say.N(len(r.Files), "%d file", "%d files")
 	if r.More {
-		files = "more than " + files
+		files = say.N(len(r.Files), "more than %d file", "more than %d files")
 	}
 	if plus+minus > 0 {
 		lines = fmt.Sprintf("+%d −%d", plus, minus)
@@ -152,35 +153,35 @@ func unquoted(name string) string {
 // WorktreeStanding says in words how a worktree stands, most important first.
 func WorktreeStanding(t wire.Worktree, s *wire.WorktreeState) []string {
 	if t.State == "removed" {
-		return []string{"removed"}
+		return []string{say.T("removed")}
 	}
 	if s == nil {
 		if t.State == "planned" {
-			return []string{"made when the mission starts"}
+			return []string{say.T("made when the mission starts")}
 		}
 		return nil
 	}
 	if s.Missing {
-		return []string{"its folder is gone"}
+		return []string{say.T("its folder is gone")}
 	}
 	var out []string
 	if s.Files > 0 {
-		out = append(out, Count(s.Files, "file not committed", "files not committed"))
+		out = append(out, say.N(s.Files, "%d file not committed", "%d files not committed"))
 	}
 	switch {
 	case s.Ahead == 0:
-		out = append(out, "no commits of its own")
+		out = append(out, say.T("no commits of its own"))
 	default:
-		out = append(out, Count(s.Ahead, "commit", "commits"))
+		out = append(out, say.N(s.Ahead, "%d commit", "%d commits"))
 		if s.Merged || t.Merged != "" {
-			out = append(out, "merged")
+			out = append(out, say.T("merged"))
 		} else {
-			out = append(out, "not merged")
+			out = append(out, say.T("not merged"))
 		}
 		if s.Pushed {
-			out = append(out, "pushed")
+			out = append(out, say.T("pushed"))
 		} else {
-			out = append(out, "not pushed")
+			out = append(out, say.T("not pushed"))
 		}
 	}
 	return out
@@ -198,11 +199,11 @@ type Loss struct {
 // them.
 func WorktreeLosses(s wire.WorktreeState) []Loss {
 	var out []Loss
-	add := func(n int, files []string, one, many string) {
+	add := func(n int, files []string, text func(n int) string) {
 		if n == 0 {
 			return
 		}
-		l := Loss{Text: Count(n, one, many), More: max(n-len(files), 0)}
+		l := Loss{Text: text(n), More: max(n-len(files), 0)}
 		for _, f := range files {
 			l.Files = append(l.Files, exact(f))
 		}
@@ -218,11 +219,21 @@ func WorktreeLosses(s wire.WorktreeState) []Loss {
 			changed += beyond
 		}
 	}
-	add(changed, s.Uncommitted, "file changed and not committed", "files changed and not committed")
-	add(unknown, s.Untracked, "new file that git does not know", "new files that git does not know")
-	add(len(s.Nested), s.Nested, "repository inside, with a history of its own", "repositories inside, with histories of their own")
-	add(s.Loose, nil, "commit that is on no branch", "commits that are on no branch")
-	add(s.Ignored, nil, "ignored file or folder, such as build output or .env", "ignored files and folders, such as build output or .env")
+	add(changed, s.Uncommitted, func(n int) string {
+		return say.N(n, "%d file changed and not committed", "%d files changed and not committed")
+	})
+	add(unknown, s.Untracked, func(n int) string {
+		return say.N(n, "%d new file that git does not know", "%d new files that git does not know")
+	})
+	add(len(s.Nested), s.Nested, func(n int) string {
+		return say.N(n, "%d repository inside, with a history of its own", "%d repositories inside, with histories of their own")
+	})
+	add(s.Loose, nil, func(n int) string {
+		return say.N(n, "%d commit that is on no branch", "%d commits that are on no branch")
+	})
+	add(s.Ignored, nil, func(n int) string {
+		return say.N(n, "%d ignored file or folder, such as build output or .env", "%d ignored files and folders, such as build output or .env")
+	})
 	return out
 }
 
@@ -230,11 +241,11 @@ func WorktreeLosses(s wire.WorktreeState) []Loss {
 func BranchStays(t wire.Worktree, s wire.WorktreeState) string {
 	switch {
 	case s.Ahead > 0 && s.Merged:
-		return "Its commits are kept: they are merged."
+		return say.T("Its commits are kept: they are merged.")
 	case s.Ahead > 0 && s.Pushed:
-		return "The branch " + exact(t.Branch) + " stays; its commits are pushed."
+		return say.T("The branch %s stays; its commits are pushed.", exact(t.Branch))
 	case s.Ahead > 0:
-		return "The branch " + exact(t.Branch) + " stays: " + Count(s.Ahead, "commit is", "commits are") + " nowhere else."
+		return say.N(s.Ahead, "The branch %[2]s stays: %[1]d commit is nowhere else.", "The branch %[2]s stays: %[1]d commits are nowhere else.", exact(t.Branch))
 	}
 	return ""
 }

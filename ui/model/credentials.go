@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/say"
 )
 
 // CredentialRow is a secret by its name, as the settings list it. Nothing of the
@@ -29,21 +30,21 @@ func CredentialRows(r wire.CredentialListResult, now time.Time) []CredentialRow 
 	var out []CredentialRow
 	for _, c := range r.Credentials {
 		row := CredentialRow{Name: exact(c.Name), Ready: c.Ready, File: c.In == wire.InFile, Wanted: wanted[c.Name]}
-		where := "in the keychain"
+		where := say.T("in the keychain")
 		switch c.In {
 		case wire.InFile:
-			where = "in the encrypted file"
+			where = say.T("in the encrypted file")
 		case wire.InMemory:
-			where = "in memory, until the service ends"
+			where = say.T("in memory, until the service ends")
 		}
 		var titles []string
 		for _, p := range c.Providers {
 			titles = append(titles, ProviderTitle(p))
 		}
 		if len(titles) > 0 {
-			where += ", for " + strings.Join(titles, ", ")
+			where = say.T("%s, for %s", where, strings.Join(titles, ", "))
 		}
-		row.About = where + ", since " + Clock(c.UpdatedAt, now)
+		row.About = say.T("%s, since %s", where, Clock(c.UpdatedAt, now))
 		if !c.Ready {
 			row.Problem = strings.TrimSpace(oneLine(c.Problem) + " " + oneLine(c.Fix))
 		}

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/say"
 )
 
 // Effect returns an effect by its whole id.
@@ -117,21 +117,22 @@ func EffectRowOf(e wire.Effect, now time.Time) EffectRow {
 	r := EffectRow{ID: e.ID, Revision: e.Revision, Uncertain: e.State == wire.EffectUncertain, When: Clock(e.CreatedAt, now),
 		Tool: exact(e.Tool), Known: oneLine(e.Known)}
 	if e.TurnNo > 0 {
-		r.Turn = fmt.Sprintf("turn %d", e.TurnNo)
+		r.Turn = say.T("turn %d", e.TurnNo)
 	}
-	r.Shape, r.Word = effectStanding(e)
-	if strings.EqualFold(r.Known, "it "+r.Word+".") {
+	var word string
+	r.Shape, word = effectStanding(e)
+	if r.Word = say.Word(word); strings.EqualFold(r.Known, "it "+word+".") {
 		r.Known = "" // the word says it
 	}
 	if by := oneLine(e.By); e.State == wire.EffectSettled && by != "" && !strings.Contains(r.Known, by) {
-		r.Known = strings.TrimSpace(r.Known + " Said by " + oneLine(e.By) + ".")
+		r.Known = strings.TrimSpace(r.Known + " " + say.T("Said by %s.", by))
 	}
 	if e.Error != "" && !strings.Contains(r.Known, oneLine(e.Error)) {
 		r.Known = strings.TrimSpace(r.Known + " " + oneLine(e.Error))
 	}
 	text := laidOut(e.Input)
 	if e.Cut {
-		text += "\n… (the rest is not kept; its digest is " + e.Digest + ")"
+		text += "\n" + say.T("… (the rest is not kept; its digest is %s)", e.Digest)
 	}
 	r.Input = approval.Visible(text)
 	r.Brief = exact(text)
@@ -150,25 +151,25 @@ func laidOut(data json.RawMessage) string {
 	return string(data)
 }
 
-// effectStanding says in a shape and a word what became of an effect.
+// effectStanding says in a shape and the key of a word what became of an effect.
 func effectStanding(e wire.Effect) (Shape, string) {
 	switch e.State {
 	case wire.EffectExecuting:
-		return ShapeWorking, "under way"
+		return ShapeWorking, say.Key("under way")
 	case wire.EffectCompleted:
-		return ShapeDone, "happened"
+		return ShapeDone, say.Key("happened")
 	case wire.EffectFailed:
-		return ShapeFailed, "did not happen"
+		return ShapeFailed, say.Key("did not happen")
 	case wire.EffectUncertain:
-		return ShapeNeeds, "uncertain"
+		return ShapeNeeds, say.Key("uncertain")
 	case wire.EffectSettled:
 		switch e.Settled {
 		case wire.EffectHappened:
-			return ShapeDone, "happened, you said"
+			return ShapeDone, say.Key("happened, you said")
 		case wire.EffectDidNot:
-			return ShapeFailed, "did not, you said"
+			return ShapeFailed, say.Key("did not, you said")
 		}
-		return ShapeStopped, "left open"
+		return ShapeStopped, say.Key("left open")
 	}
 	return ShapeWaiting, Clean(e.State)
 }
@@ -177,20 +178,20 @@ func effectStanding(e wire.Effect) (Shape, string) {
 func SettledAs(outcome string) string {
 	switch outcome {
 	case wire.EffectHappened:
-		return "it happened"
+		return say.T("it happened")
 	case wire.EffectDidNot:
-		return "it did not happen"
+		return say.T("it did not happen")
 	case wire.EffectLeft:
-		return "nobody knows, and it is left at that"
+		return say.T("nobody knows, and it is left at that")
 	}
 	return oneLine(outcome)
 }
 
 // doubt says in one line what is unknown of a mission's effects.
 func doubt(list []wire.Effect) Detail {
-	d := Detail{Text: "it is not known what became of", Code: exact(list[0].Tool)}
+	d := Detail{Text: say.T("it is not known what became of"), Code: exact(list[0].Tool)}
 	if n := len(list) - 1; n > 0 {
-		d.Tail = fmt.Sprintf("%d more", n)
+		d.Tail = say.N(n, "%d more", "%d more")
 	}
 	return d
 }
@@ -200,7 +201,7 @@ func (s *State) UnsureEffects(mission string) []Unsure {
 	var out []Unsure
 	for _, e := range s.Doubts(mission) {
 		out = append(out, Unsure{Code: cut(exact(e.Tool)+" "+EffectRowOf(e, e.CreatedAt).Brief, maxQuote), Mono: true,
-			Text: strings.TrimSpace(oneLine(e.Known) + " Say what became of it under Effects.")})
+			Text: strings.TrimSpace(oneLine(e.Known) + " " + say.T("Say what became of it under Effects."))})
 	}
 	return out
 }

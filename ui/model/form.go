@@ -7,6 +7,7 @@ import (
 
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/say"
 )
 
 // Form is a new mission while a person fills it in. What can be said without
@@ -42,7 +43,7 @@ func (f *Form) Allow(rule mission.Unasked, on bool) {
 // "ends at 16:08".
 func (f *Form) Ends(now time.Time) (length, end string) {
 	d := time.Duration(f.Terms.Minutes) * time.Minute
-	return Duration(d), "ends at " + Clock(now.Add(d), now)
+	return Duration(d), say.T("ends at %s", Clock(now.Add(d), now))
 }
 
 // Params are what the service is asked, for mission.check and mission.start.
@@ -125,8 +126,8 @@ func (f *Form) Checks() []wire.FieldCheck {
 }
 
 var fieldNames = map[string]string{
-	"provider": "Agent", "model": "Model", "endpoint": "Endpoint", "folder": "Checkout", "scope": "What should be done",
-	"minutes": "For how long", "budget": "Budget", "limits": "Limits", "worktree": "Worktree", "unasked": "Allowed without asking",
+	"provider": say.Key("Agent"), "model": say.Key("Model"), "endpoint": say.Key("Endpoint"), "folder": say.Key("Checkout"), "scope": say.Key("What should be done"),
+	"minutes": say.Key("For how long"), "budget": say.Key("Budget"), "limits": say.Key("Limits"), "worktree": say.Key("Worktree"), "unasked": say.Key("Allowed without asking"),
 }
 
 // changed reports whether a field differs from what the service judged.
@@ -175,7 +176,7 @@ func (f *Form) WorktreeNote() string {
 			}
 		}
 	}
-	return "your own files stay as they are"
+	return say.T("your own files stay as they are")
 }
 
 // otherMission is the service's name of the check that another mission works in
@@ -191,7 +192,7 @@ func (f *Form) NeedsWorktree(c wire.FieldCheck) bool {
 // CheckTitle names a check that failed.
 func CheckTitle(c wire.FieldCheck) string {
 	if c.Name == otherMission {
-		return "Somebody else works here"
+		return say.T("Somebody else works here")
 	}
 	return capitalWord(oneLine(c.Name))
 }
@@ -206,11 +207,11 @@ func (f *Form) Status() string {
 	}
 	switch {
 	case failed > 0:
-		return Count(failed, "check", "checks") + " to settle first"
+		return say.N(failed, "%d check to settle first", "%d checks to settle first")
 	case f.Terms.Provider == "" || f.Terms.Folder == "" || strings.TrimSpace(f.Terms.Scope) == "":
-		return "Choose a checkout and an agent, and say what should be done"
+		return say.T("Choose a checkout and an agent, and say what should be done")
 	case f.NeedsCheck():
-		return "Checking"
+		return say.T("Checking")
 	}
 	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -11,6 +12,7 @@ import (
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/say"
 )
 
 // minID is the shortest id that is shown: six characters of a ULID are unique
@@ -42,13 +44,13 @@ func Duration(d time.Duration) string {
 	d = max(d, 0)
 	switch h, m := int(d/time.Hour), int(d/time.Minute)%60; {
 	case d < time.Minute:
-		return fmt.Sprintf("%d s", int(d/time.Second))
+		return say.T("%d s", int(d/time.Second))
 	case h == 0:
-		return fmt.Sprintf("%d min", m)
+		return say.T("%d min", m)
 	case m == 0:
-		return fmt.Sprintf("%d h", h)
+		return say.T("%d h", h)
 	default:
-		return fmt.Sprintf("%d h %d", h, m)
+		return say.T("%d h %d", h, m)
 	}
 }
 
@@ -58,11 +60,11 @@ func Seconds(s float64) string {
 	case math.IsNaN(s) || s < 0:
 		return ""
 	case s < 0.05:
-		return "<0.1 s"
+		return "<" + say.T("%s s", decimal(0.1, 1))
 	case s < 9.95:
-		return fmt.Sprintf("%.1f s", s)
+		return say.T("%s s", decimal(s, 1))
 	case s < 59.5:
-		return fmt.Sprintf("%.0f s", s)
+		return say.T("%s s", decimal(s, 0))
 	}
 	return Duration(time.Duration(s * float64(time.Second)))
 }
@@ -75,9 +77,19 @@ func Clock(t, now time.Time) string {
 	case sameDay(t, now):
 		return t.Format("15:04")
 	case t.Year() == now.Year():
-		return t.Format("2 Jan 15:04")
+		return say.T("%[1]d %[2]s %[3]s", t.Day(), month(t), t.Format("15:04"))
 	}
-	return t.Format("2 Jan 2006")
+	return say.T("%[1]d %[2]s %[3]d", t.Day(), month(t), t.Year())
+}
+
+var months = [...]string{say.Key("Jan"), say.Key("Feb"), say.Key("Mar"), say.Key("Apr"), say.Key("May"), say.Key("Jun"),
+	say.Key("Jul"), say.Key("Aug"), say.Key("Sep"), say.Key("Oct"), say.Key("Nov"), say.Key("Dec")}
+
+func month(t time.Time) string { return say.Word(months[t.Month()-1]) }
+
+// decimal writes a number with so many digits behind its point.
+func decimal(f float64, digits int) string {
+	return strings.Replace(strconv.FormatFloat(f, 'f', digits, 64), ".", say.As("decimal", "."), 1)
 }
 
 func sameDay(t, now time.Time) bool {
@@ -86,7 +98,7 @@ func sameDay(t, now time.Time) bool {
 	return y == ny && m == nm && d == nd
 }
 
-// Count writes a number of things: "1 tool", "18 tools".
+// Count writes a number of things in English: "1 tool", "18 tools".
 func Count(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -99,7 +111,7 @@ func Tokens(u wire.Usage) string {
 	if u.Input == nil && u.Output == nil && u.CacheRead == nil && u.CacheWrite == nil {
 		return ""
 	}
-	return amount(total(u)) + " tokens"
+	return say.T("%s tokens", amount(total(u)))
 }
 
 func total(u wire.Usage) int64 {
@@ -113,13 +125,13 @@ func amount(n int64) string {
 	case n < 1000:
 		return fmt.Sprint(n)
 	case n < 9950:
-		return fmt.Sprintf("%.1fk", f/1e3)
+		return say.T("%sk", decimal(f/1e3, 1))
 	case n < 999_500:
-		return fmt.Sprintf("%.0fk", f/1e3)
+		return say.T("%sk", decimal(f/1e3, 0))
 	case n < 9_950_000:
-		return fmt.Sprintf("%.1fM", f/1e6)
+		return say.T("%sM", decimal(f/1e6, 1))
 	}
-	return fmt.Sprintf("%.0fM", float64(n)/1e6)
+	return say.T("%sM", decimal(float64(n)/1e6, 0))
 }
 
 // Cost writes an amount of US dollars, or "" when it is unknown.
@@ -127,7 +139,7 @@ func Cost(usd *float64) string {
 	if usd == nil {
 		return ""
 	}
-	return fmt.Sprintf("$%.2f", *usd)
+	return say.T("$%s", decimal(*usd, 2))
 }
 
 // Path writes a path with the home directory as ~, and with all that would hide
@@ -200,14 +212,14 @@ func ProviderTitle(provider string) string {
 	case "codex":
 		return "Codex"
 	case "acp:demo":
-		return "Demo agent"
+		return say.T("Demo agent")
 	}
 	return Clean(strings.TrimPrefix(provider, "acp:"))
 }
 
 var toolNames = map[string]string{
-	wire.ToolRead: "Read", wire.ToolSearch: "Search", wire.ToolEdit: "Edit", wire.ToolExecute: "Run",
-	wire.ToolFetch: "Fetch", wire.ToolPlan: "Plan", wire.ToolMCP: "Tool", wire.ToolOther: "Tool",
+	wire.ToolRead: say.Key("Read"), wire.ToolSearch: say.Key("Search"), wire.ToolEdit: say.Key("Edit"), wire.ToolExecute: say.Key("Run"),
+	wire.ToolFetch: say.Key("Fetch"), wire.ToolPlan: say.Key("Plan"), wire.ToolMCP: say.Key("Tool"), wire.ToolOther: say.Key("Tool"),
 }
 
 // ToolName returns the name of a tool in one word. Some agents give a whole
@@ -215,7 +227,7 @@ var toolNames = map[string]string{
 func ToolName(tool, kind string) string {
 	tool = oneLine(tool)
 	if name := toolNames[kind]; name != "" && (tool == "" || strings.Contains(tool, " ")) {
-		return name
+		return say.Word(name)
 	}
 	return tool
 }

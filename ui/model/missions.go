@@ -11,6 +11,7 @@ import (
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/say"
 )
 
 // Shape is the sign of a state, so that none depends on colour.
@@ -60,12 +61,12 @@ const (
 	Settle   Action = "settle"  // say what became of an uncertain effect
 )
 
-// Names of the groups, in their order.
-const (
-	GroupWaits   = "Waits for you"
-	GroupUnder   = "Under way"
-	GroupToday   = "Finished today"
-	GroupEarlier = "Earlier"
+// Names of the groups, in their order: keys, for say.Word.
+var (
+	GroupWaits   = say.Key("Waits for you")
+	GroupUnder   = say.Key("Under way")
+	GroupToday   = say.Key("Finished today")
+	GroupEarlier = say.Key("Earlier")
 )
 
 // Filter chooses which missions a list shows.
@@ -169,7 +170,7 @@ func (s *State) Summary(now time.Time) Summary {
 		}
 	}
 	if known {
-		sum.Cost = Cost(&cost) + " today"
+		sum.Cost = say.T("%s today", Cost(&cost))
 	}
 	return sum
 }
@@ -244,7 +245,7 @@ func (s *State) row(m wire.Mission, pending []wire.Approval, now time.Time) Row 
 	}
 	r.Messages, r.Doubts = s.Unread(m.ID), s.doubts[m.ID]
 	if r.Doubts > 0 && r.Shape != ShapeNeeds {
-		r.Shape, r.Word, r.Action, r.Detail = ShapeNeeds, "needs you", Settle, doubt(s.Doubts(m.ID))
+		r.Shape, r.Word, r.Action, r.Detail = ShapeNeeds, say.T("needs you"), Settle, doubt(s.Doubts(m.ID))
 	}
 	return r
 }
@@ -269,38 +270,38 @@ func modelOf(m wire.Mission) string {
 func standing(m wire.Mission, pending int) (Shape, string) {
 	p := mission.Phase(m.Phase)
 	if m.Failure != nil && m.Failure.Code == string(mission.PrivateStateFailure) && !p.Terminal() {
-		return ShapeNeeds, "can't be recorded"
+		return ShapeNeeds, say.T("can't be recorded")
 	}
 	if !p.Terminal() && (pending > 0 || p == mission.Proposed) {
-		return ShapeNeeds, "needs you"
+		return ShapeNeeds, say.T("needs you")
 	}
 	switch p {
 	case mission.Starting:
-		return ShapeWaiting, "starting"
+		return ShapeWaiting, say.T("starting")
 	case mission.Working:
-		return ShapeWorking, "working"
+		return ShapeWorking, say.T("working")
 	case mission.Waiting:
-		return ShapeWaiting, "waiting"
+		return ShapeWaiting, say.T("waiting")
 	case mission.Paused:
-		return ShapePaused, "paused"
+		return ShapePaused, say.T("paused")
 	case mission.Blocked:
 		if recoverable(m) {
-			return ShapeNeeds, "can be recovered"
+			return ShapeNeeds, say.T("can be recovered")
 		}
 		if m.Recovery == string(mission.RecoveryExpired) {
-			return ShapeNeeds, "expired"
+			return ShapeNeeds, say.T("expired")
 		}
-		return ShapeNeeds, "blocked"
+		return ShapeNeeds, say.T("blocked")
 	case mission.Stopping:
-		return ShapeStopped, "stopping"
+		return ShapeStopped, say.T("stopping")
 	case mission.Completed:
-		return ShapeDone, "done"
+		return ShapeDone, say.T("done")
 	case mission.Stopped:
-		return ShapeStopped, "stopped"
+		return ShapeStopped, say.T("stopped")
 	case mission.Denied:
-		return ShapeStopped, "denied"
+		return ShapeStopped, say.T("denied")
 	case mission.StartupFailed:
-		return ShapeFailed, "failed"
+		return ShapeFailed, say.T("failed")
 	}
 	return ShapeWaiting, Clean(m.Phase)
 }
@@ -314,17 +315,17 @@ func timing(m wire.Mission, now time.Time) (text, end string, bar bool, fraction
 		if m.EndedAt != nil {
 			text += " " + Clock(*m.EndedAt, now)
 			if m.StartedAt != nil {
-				end = "took " + Duration(m.EndedAt.Sub(*m.StartedAt))
+				end = say.T("took %s", Duration(m.EndedAt.Sub(*m.StartedAt)))
 			}
 		}
 		return text, end, false, 0, false
 	case m.DeadlineAt == nil:
-		return Duration(time.Duration(m.Minutes)*time.Minute) + " once allowed", "", false, 1, false
+		return say.T("%s once allowed", Duration(time.Duration(m.Minutes)*time.Minute)), "", false, 1, false
 	}
 	left := m.DeadlineAt.Sub(now)
 	end = Clock(*m.DeadlineAt, now)
 	if left <= 0 {
-		return "expired", end, true, 0, true
+		return say.T("expired"), end, true, 0, true
 	}
 	whole := time.Duration(m.Minutes) * time.Minute
 	if m.StartedAt != nil {
@@ -334,7 +335,7 @@ func timing(m wire.Mission, now time.Time) (text, end string, bar bool, fraction
 	if whole > 0 {
 		fraction = min(1, float64(left)/float64(whole))
 	}
-	return Duration(left) + " left", end, true, fraction, fraction <= 0.25
+	return say.T("%s left", Duration(left)), end, true, fraction, fraction <= 0.25
 }
 
 // detail says in one line what the mission does, wants or came to.
@@ -346,34 +347,34 @@ func detail(m wire.Mission, pending []wire.Approval, now time.Time) Detail {
 	if len(pending) > 0 && !p.Terminal() {
 		d := Wants(pending[0])
 		if len(pending) > 1 {
-			d.Tail = fmt.Sprintf("%d more", len(pending)-1)
+			d.Tail = say.N(len(pending)-1, "%d more", "%d more")
 		}
 		return d
 	}
 	switch p {
 	case mission.Proposed:
-		return Detail{Text: "waits for your approval to start"}
+		return Detail{Text: say.T("waits for your approval to start")}
 	case mission.Starting:
-		return Detail{Text: "starting " + ProviderTitle(m.Provider)}
+		return Detail{Text: say.T("starting %s", ProviderTitle(m.Provider))}
 	case mission.Working:
 		d := doing(m)
 		if m.ToolCalls > 0 {
-			d.Tail = Count(m.ToolCalls, "tool", "tools")
+			d.Tail = say.N(m.ToolCalls, "%d tool", "%d tools")
 		}
 		return d
 	case mission.Waiting:
 		if m.LimitedUntil != nil && m.LimitedUntil.After(now) {
-			return Detail{Text: "the provider limits requests, tries again at " + Clock(*m.LimitedUntil, now)}
+			return Detail{Text: say.T("the provider limits requests, tries again at %s", Clock(*m.LimitedUntil, now))}
 		}
 		if m.NextTurnAt != nil && m.NextTurnAt.After(now) {
-			return Detail{Text: "for news, looks again at " + Clock(*m.NextTurnAt, now)}
+			return Detail{Text: say.T("for news, looks again at %s", Clock(*m.NextTurnAt, now))}
 		}
-		return Detail{Text: "the next turn is about to start"}
+		return Detail{Text: say.T("the next turn is about to start")}
 	case mission.Paused:
 		if m.Turn > 0 {
-			return Detail{Text: fmt.Sprintf("paused in turn %d; its time runs on", m.Turn)}
+			return Detail{Text: say.T("paused in turn %d; its time runs on", m.Turn)}
 		}
-		return Detail{Text: "paused; its time runs on"}
+		return Detail{Text: say.T("paused; its time runs on")}
 	case mission.Blocked, mission.StartupFailed:
 		if m.Failure != nil && m.Failure.Message != "" {
 			return Detail{Text: oneLine(m.Failure.Message)}
@@ -383,14 +384,14 @@ func detail(m wire.Mission, pending []wire.Approval, now time.Time) Detail {
 		}
 		return Detail{Text: mission.Unknown.Sentence()}
 	case mission.Stopping:
-		return Detail{Text: "ending its processes"}
+		return Detail{Text: say.T("ending its processes")}
 	case mission.Completed:
 		if line := firstLine(m.LastResult); line != "" {
 			return Detail{Text: line}
 		}
-		return Detail{Text: "the whole scope is done"}
+		return Detail{Text: say.T("the whole scope is done")}
 	case mission.Denied:
-		return Detail{Text: "the start was denied; nothing ran"}
+		return Detail{Text: say.T("the start was denied; nothing ran")}
 	case mission.Stopped:
 		return Detail{Text: stopped(m)}
 	}
@@ -400,33 +401,33 @@ func detail(m wire.Mission, pending []wire.Approval, now time.Time) Detail {
 func stopped(m wire.Mission) string {
 	if m.StartedAt == nil {
 		if m.EndReason == string(mission.EndDeadline) {
-			return "nobody answered in time; nothing ran"
+			return say.T("nobody answered in time; nothing ran")
 		}
-		return "stopped before it started; nothing ran"
+		return say.T("stopped before it started; nothing ran")
 	}
-	text := "stopped"
+	text := say.T("stopped")
 	if m.EndReason != "" {
 		text = endWords(mission.EndReason(m.EndReason))
 	}
 	if n := len(m.Left); n > 0 {
-		return text + "; " + Count(n, "process", "processes") + " could not be ended"
+		return say.N(n, "%[2]s; %[1]d process could not be ended", "%[2]s; %[1]d processes could not be ended", text)
 	}
-	return text + "; the checkout is kept"
+	return say.T("%s; the checkout is kept", text)
 }
 
 // endWords says why a mission ended. Other reasons are codes of failures.
 func endWords(r mission.EndReason) string {
 	switch r {
 	case mission.EndScopeDone:
-		return "the whole scope is done"
+		return say.T("the whole scope is done")
 	case mission.EndPerson:
-		return "stopped by you"
+		return say.T("stopped by you")
 	case mission.EndDeadline:
-		return "stopped at its deadline"
+		return say.T("stopped at its deadline")
 	case mission.EndBudget:
-		return "stopped when its budget was used"
+		return say.T("stopped when its budget was used")
 	case mission.EndAuthority:
-		return "stopped because it lost its authority"
+		return say.T("stopped because it lost its authority")
 	}
 	return strings.ReplaceAll(oneLine(string(r)), "_", " ")
 }
@@ -439,27 +440,27 @@ func Uncertain(m wire.Mission) []string {
 	}
 	var out []string
 	if n := len(m.Turns); n > 0 && m.Turns[n-1].Outcome == string(mission.Interrupted) {
-		out = append(out, fmt.Sprintf("Turn %d may have done work that was not recorded.", m.Turns[n-1].Number))
+		out = append(out, say.T("Turn %d may have done work that was not recorded.", m.Turns[n-1].Number))
 	}
 	for _, s := range m.Steering {
 		if s.State == "unconfirmed" {
-			out = append(out, fmt.Sprintf("It is not known whether the agent saw “%s”.", oneLine(s.Text)))
+			out = append(out, say.T("It is not known whether the agent saw “%s”.", oneLine(s.Text)))
 		}
 	}
 	return out
 }
 
 var verbs = map[string]string{
-	wire.ToolRead: "reading", wire.ToolSearch: "searching", wire.ToolEdit: "editing", wire.ToolExecute: "running",
-	wire.ToolFetch: "fetching", wire.ToolPlan: "planning", wire.ToolMCP: "calling",
-	"bash": "running", "write": "writing", "multiedit": "editing", "grep": "searching", "glob": "searching",
-	"ls": "listing", "webfetch": "fetching", "websearch": "searching the web for", "todowrite": "planning",
+	wire.ToolRead: say.Key("reading"), wire.ToolSearch: say.Key("searching"), wire.ToolEdit: say.Key("editing"), wire.ToolExecute: say.Key("running"),
+	wire.ToolFetch: say.Key("fetching"), wire.ToolPlan: say.Key("planning"), wire.ToolMCP: say.Key("calling"),
+	"bash": say.Key("running"), "write": say.Key("writing"), "multiedit": say.Key("editing"), "grep": say.Key("searching"), "glob": say.Key("searching"),
+	"ls": say.Key("listing"), "webfetch": say.Key("fetching"), "websearch": say.Key("searching the web for"), "todowrite": say.Key("planning"),
 }
 
 func doing(m wire.Mission) Detail {
 	a := m.Activity
 	if a == nil || a.Tool == "" && a.Detail == "" {
-		return Detail{Text: fmt.Sprintf("in turn %d", max(m.Turn, 1))}
+		return Detail{Text: say.T("in turn %d", max(m.Turn, 1))}
 	}
 	if a.Tool == "" {
 		return Detail{Text: firstLine(a.Detail)}
@@ -468,12 +469,12 @@ func doing(m wire.Mission) Detail {
 	// Some agents give a whole title, such as "Edit lexer.go", for a name.
 	first, _, titled := strings.Cut(strings.ToLower(oneLine(a.Tool)), " ")
 	if verb, ok := verbs[first]; ok && (!titled || object != "") {
-		return Detail{Text: verb, Code: object}
+		return Detail{Text: say.Word(verb), Code: object}
 	}
 	if a.Tool == a.Detail || titled && object == "" {
-		return Detail{Text: "using", Code: exact(a.Tool)}
+		return Detail{Text: say.T("using"), Code: exact(a.Tool)}
 	}
-	return Detail{Text: "using " + exact(a.Tool), Code: object}
+	return Detail{Text: say.T("using %s", exact(a.Tool)), Code: object}
 }
 
 // Wants says in one line what an approval asks for: "wants to run" with the
@@ -481,45 +482,45 @@ func doing(m wire.Mission) Detail {
 func Wants(a wire.Approval) Detail {
 	var sub approval.Subject
 	if err := json.Unmarshal(a.Subject, &sub); err != nil {
-		return Detail{Text: "asks for something that can't be shown here"}
+		return Detail{Text: say.T("asks for something that can't be shown here")}
 	}
 	settled := a.State != "" && a.State != string(approval.Pending)
 	switch k := approval.Kind(a.Kind); {
 	case settled && k == approval.MissionStart:
-		return Detail{Text: "asked to start"}
+		return Detail{Text: say.T("asked to start")}
 	case settled && k == approval.MissionRecover:
-		return Detail{Text: "asked to go on"}
+		return Detail{Text: say.T("asked to go on")}
 	case k == approval.MissionStart:
-		return Detail{Text: "waits for your approval to start"}
+		return Detail{Text: say.T("waits for your approval to start")}
 	case k == approval.MissionRecover:
-		return Detail{Text: "waits for your approval to go on"}
+		return Detail{Text: say.T("waits for your approval to go on")}
 	case k == approval.QuestionAsked && sub.Question != nil:
-		return Detail{Text: "asks", Code: firstLine(sub.Question.Text)}
+		return Detail{Text: say.T("asks"), Code: firstLine(sub.Question.Text)}
 	case sub.Command != "":
-		return Detail{Text: "wants to run", Code: exact(sub.Command)}
+		return Detail{Text: say.T("wants to run"), Code: exact(sub.Command)}
 	case k == approval.FileChange || sub.Diff != "":
-		d := Detail{Text: "wants to change", Code: files(sub.Paths, a.Folder)}
+		d := Detail{Text: say.T("wants to change"), Code: files(sub.Paths, a.Folder)}
 		if plus, minus := diffCounts(sub.Diff); plus+minus > 0 {
 			d.Tail = fmt.Sprintf("+%d −%d", plus, minus)
 		}
 		return d
 	case sub.Server != "":
-		return Detail{Text: "wants to use", Code: exact(sub.Server + " " + sub.Tool)}
+		return Detail{Text: say.T("wants to use"), Code: exact(sub.Server + " " + sub.Tool)}
 	case len(sub.Paths) > 0:
-		return Detail{Text: "wants to use " + exact(sub.Tool) + " on", Code: files(sub.Paths, a.Folder)}
+		return Detail{Text: say.T("wants to use %s on", exact(sub.Tool)), Code: files(sub.Paths, a.Folder)}
 	case sub.Tool != "":
-		return Detail{Text: "wants to use", Code: exact(sub.Tool)}
+		return Detail{Text: say.T("wants to use"), Code: exact(sub.Tool)}
 	}
-	return Detail{Text: "asks for something", Code: exact(sub.Title)}
+	return Detail{Text: say.T("asks for something"), Code: exact(sub.Title)}
 }
 
 func files(paths []string, folder string) string {
 	if len(paths) == 0 {
-		return "a file"
+		return say.T("a file")
 	}
 	first := inFolder(paths[0], folder)
 	if len(paths) > 1 {
-		return fmt.Sprintf("%s and %d more", first, len(paths)-1)
+		return say.N(len(paths)-1, "%[2]s and %[1]d more", "%[2]s and %[1]d more", first)
 	}
 	return first
 }

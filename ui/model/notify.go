@@ -1,11 +1,11 @@
 package model
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/say"
 )
 
 // notifyEvery is the shortest time between two notifications.
@@ -78,21 +78,25 @@ func group(list []Change) Note {
 	note := Note{Do: DoOpen}
 	var body string
 	for _, k := range []struct {
-		kind      ChangeKind
-		one, many string
+		kind ChangeKind
+		line func(n int) string
 	}{
-		{Refused, "worker was refused what only you may do", "times workers were refused what only you may do"},
-		{Answered, "approval was answered by another program", "approvals were answered by another program"},
-		{Asked, "approval waits for you", "approvals wait for you"},
-		{Doubted, "effect is uncertain", "effects are uncertain"},
-		{Halted, "mission is blocked", "missions are blocked"},
-		{Finished, "mission has ended", "missions have ended"},
+		{Refused, func(n int) string {
+			return say.N(n, "%d worker was refused what only you may do", "%d times workers were refused what only you may do")
+		}},
+		{Answered, func(n int) string {
+			return say.N(n, "%d approval was answered by another program", "%d approvals were answered by another program")
+		}},
+		{Asked, func(n int) string { return say.N(n, "%d approval waits for you", "%d approvals wait for you") }},
+		{Doubted, func(n int) string { return say.N(n, "%d effect is uncertain", "%d effects are uncertain") }},
+		{Halted, func(n int) string { return say.N(n, "%d mission is blocked", "%d missions are blocked") }},
+		{Finished, func(n int) string { return say.N(n, "%d mission has ended", "%d missions have ended") }},
 	} {
 		c := counts[k.kind]
 		if c == 0 {
 			continue
 		}
-		line := Count(c, k.one, k.many)
+		line := k.line(c)
 		if note.Title == "" {
 			note.Kind, note.Title = k.kind, line
 			if c == len(list) {
@@ -116,33 +120,33 @@ func noteOf(c Change) Note {
 	switch c.Kind {
 	case Asked:
 		a := c.Approval
-		n.Title, n.Do, n.ID, n.Urgent = ProviderTitle(a.Provider)+" asks", DoReview, a.ID, true
+		n.Title, n.Do, n.ID, n.Urgent = say.T("%s asks", ProviderTitle(a.Provider)), DoReview, a.ID, true
 		if approval.Kind(a.Kind) == approval.MissionStart {
-			n.Title = "A mission waits for your approval"
+			n.Title = say.T("A mission waits for your approval")
 			n.Body = oneLine(a.Title)
 			return n
 		}
 		n.Body = cut(Wants(a).String(), 160) + "\n" + oneLine(a.Title)
 	case Answered:
 		a := c.Approval
-		n.Title, n.Do, n.ID, n.Urgent = "An approval was answered elsewhere", DoOpenMission, a.Mission, true
+		n.Title, n.Do, n.ID, n.Urgent = say.T("An approval was answered elsewhere"), DoOpenMission, a.Mission, true
 		n.Body = oneLine(a.Title) + ": " + answeredBy(a)
 	case Finished:
 		n.Title, n.Do, n.ID = oneLine(c.Mission.Title), DoOpenMission, c.Mission.ID
 		_, word := standing(c.Mission, 0)
 		n.Body = word + ": " + detail(c.Mission, nil, time.Time{}).String()
 	case Halted:
-		n.Title, n.Do, n.ID, n.Urgent = oneLine(c.Mission.Title)+" is blocked", DoOpenMission, c.Mission.ID, true
+		n.Title, n.Do, n.ID, n.Urgent = say.T("%s is blocked", oneLine(c.Mission.Title)), DoOpenMission, c.Mission.ID, true
 		n.Body = detail(c.Mission, nil, time.Time{}).String()
 		if recoverable(c.Mission) {
-			n.Title, n.Do = oneLine(c.Mission.Title)+" can be recovered", DoRecover
+			n.Title, n.Do = say.T("%s can be recovered", oneLine(c.Mission.Title)), DoRecover
 		}
 	case Doubted:
 		e := c.Effect
-		n.Title, n.Do, n.ID, n.Urgent = "It is not known what became of "+cut(exact(e.Tool), 60), DoSettle, e.Mission, true
+		n.Title, n.Do, n.ID, n.Urgent = say.T("It is not known what became of %s", cut(exact(e.Tool), 60)), DoSettle, e.Mission, true
 		n.Body = cut(oneLine(e.Known), 200)
 	case Refused:
-		n.Title, n.Do, n.ID, n.Urgent = "A worker was refused", DoOpenMission, c.Refusal.Mission, true
+		n.Title, n.Do, n.ID, n.Urgent = say.T("A worker was refused"), DoOpenMission, c.Refusal.Mission, true
 		n.Body = RefusalText(c.Refusal)
 	}
 	return n
@@ -150,18 +154,17 @@ func noteOf(c Change) Note {
 
 func answeredBy(a wire.Approval) string {
 	by := a.Answer
-	text := fmt.Sprintf("%s by %s, pid %d", Clean(a.State), oneLine(by.Program), by.PID)
 	if by.TTY != "" {
-		return text + ", terminal " + oneLine(by.TTY)
+		return say.T("%s by %s, pid %d, terminal %s", stateWord(a.State), oneLine(by.Program), by.PID, oneLine(by.TTY))
 	}
-	return text + ", no terminal"
+	return say.T("%s by %s, pid %d, no terminal", stateWord(a.State), oneLine(by.Program), by.PID)
 }
 
 // RefusalText says what a worker tried.
 func RefusalText(r wire.Refusal) string {
-	text := fmt.Sprintf("%s (pid %d) tried %s", oneLine(r.Program), r.PID, oneLine(r.Method))
+	text := say.T("%s (pid %d) tried %s", oneLine(r.Program), r.PID, oneLine(r.Method))
 	if r.Why != "" {
-		text += "; it counts as a worker because " + oneLine(r.Why)
+		text = say.T("%s; it counts as a worker because %s", text, oneLine(r.Why))
 	}
 	return text
 }

@@ -3,6 +3,7 @@ package model
 import (
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/say"
 )
 
 // Offer is a rule that an answer may make, beside its being for this once.
@@ -16,11 +17,11 @@ type Offer struct {
 func Reach(reach string) string {
 	switch reach {
 	case approval.ForMission:
-		return "until the mission ends"
+		return say.T("until the mission ends")
 	case approval.ForProject:
-		return "always in this project"
+		return say.T("always in this project")
 	}
-	return "this once"
+	return say.T("this once")
 }
 
 // offered are the rules that an answer to a may make. Starts, recoveries and

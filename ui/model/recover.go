@@ -10,6 +10,7 @@ import (
 
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/say"
 )
 
 // Tail keeps of a transcript, read from its start, what a recovery is about:
@@ -97,28 +98,28 @@ const (
 
 // NewRecovery puts together what is known of a mission that lost its worker.
 func NewRecovery(m wire.Mission, t *Tail, s wire.Service, now time.Time) Recovery {
-	title := "“" + cmp.Or(oneLine(m.Title), mission.Title(m.Scope)) + "”"
-	r := Recovery{Title: "Recover " + title + "?", Reason: oneLine(m.BlockedBy)}
+	title := say.T("“%s”", cmp.Or(oneLine(m.Title), mission.Title(m.Scope)))
+	r := Recovery{Title: say.T("Recover %s?", title), Reason: oneLine(m.BlockedBy)}
 	if m.LostAt != nil {
-		r.Lost = "lost at " + Clock(*m.LostAt, now)
+		r.Lost = say.T("lost at %s", Clock(*m.LostAt, now))
 	}
 	expired := m.DeadlineAt != nil && !now.Before(*m.DeadlineAt)
 	switch recovery := mission.Recovery(m.Recovery); {
 	case recovery == mission.OwnerUncertain:
-		r.Title = title + " can't be recovered now"
+		r.Title = say.T("%s can't be recovered now", title)
 	case recovery == mission.RecoveryExpired, recovery == mission.ApprovalRequired && expired:
-		r.Title, r.New, r.Cancel = title+" can't go on", true, true
+		r.Title, r.New, r.Cancel = say.T("%s can't go on", title), true, true
 		r.Cancels = cancels(m)
 	case recovery == mission.ApprovalRequired:
 		r.Can, r.Cancel = true, true
-		r.Button = "Recover"
+		r.Button = say.T("Recover")
 		if m.DeadlineAt != nil {
-			r.Button = "Recover for " + Duration(m.DeadlineAt.Sub(now))
+			r.Button = say.T("Recover for %s", Duration(m.DeadlineAt.Sub(now)))
 		}
 		r.Gives, r.Cancels = gives(m, t, now), cancels(m)
 	}
 	if m.Turn > 0 {
-		r.Turn = fmt.Sprintf("turn %d of this mission", m.Turn)
+		r.Turn = say.T("turn %d of this mission", m.Turn)
 	}
 	r.Unsure = unsure(m, t.turn.started(), now)
 	r.Happened = t.turn.lines(m, s)
@@ -129,33 +130,33 @@ func NewRecovery(m wire.Mission, t *Tail, s wire.Service, now time.Time) Recover
 }
 
 func gives(m wire.Mission, t *Tail, now time.Time) []string {
-	attempt := "as a further attempt"
+	attempt := say.T("as a further attempt")
 	if n := len(t.logs); n > 0 {
-		attempt = fmt.Sprintf("as attempt %d", n+1)
+		attempt = say.T("as attempt %d", n+1)
 	}
-	first := "begins a new conversation, " + attempt
+	first := say.T("begins a new conversation, %s", attempt)
 	if t.session.ProviderSession != "" {
-		first = "continues the same conversation, " + attempt + "; a new one if the agent no longer has it"
+		first = say.T("continues the same conversation, %s; a new one if the agent no longer has it", attempt)
 	}
 	out := []string{first}
 	if m.DeadlineAt != nil {
-		out = append(out, "runs for the "+Duration(m.DeadlineAt.Sub(now))+" that are left, to "+Clock(*m.DeadlineAt, now))
+		out = append(out, say.T("runs for the %s that are left, to %s", Duration(m.DeadlineAt.Sub(now)), Clock(*m.DeadlineAt, now)))
 	}
-	keeps := "keeps what you allowed"
+	keeps := say.T("keeps what you allowed")
 	if m.Budget.CostUSD > 0 {
-		keeps += " and the " + Cost(&m.Budget.CostUSD) + " budget"
+		keeps = say.T("keeps what you allowed and the %s budget", Cost(&m.Budget.CostUSD))
 	} else if m.Budget != (wire.Budget{}) {
-		keeps += " and the budget"
+		keeps = say.T("keeps what you allowed and the budget")
 	}
-	return append(out, keeps, "asks again for whatever was waiting", "tells the agent to look at the checkout before it does anything again")
+	return append(out, keeps, say.T("asks again for whatever was waiting"), say.T("tells the agent to look at the checkout before it does anything again"))
 }
 
 func cancels(m wire.Mission) []string {
-	stay := "ends the mission; the files stay as they are"
+	stay := say.T("ends the mission; the files stay as they are")
 	if m.Worktree != nil {
-		stay = "ends the mission; branch and files stay"
+		stay = say.T("ends the mission; branch and files stay")
 	}
-	return []string{stay, "kills nothing: its worker is gone"}
+	return []string{stay, say.T("kills nothing: its worker is gone")}
 }
 
 // unsure lists what may have happened: what was started and has no result, and
@@ -168,14 +169,14 @@ func unsure(m wire.Mission, started []Happened, now time.Time) []Unsure {
 	}
 	for _, c := range started {
 		out = append(out, Unsure{Code: c.Code, Mono: true,
-			Text: "It was started at " + c.At.In(now.Location()).Format("15:04:05") + " and has no known result. Reeve will not do it again by itself."})
+			Text: say.T("It was started at %s and has no known result. Reeve will not do it again by itself.", c.At.In(now.Location()).Format("15:04:05"))})
 	}
 	if n := len(m.Turns); len(out) == 0 && n > 0 && m.Turns[n-1].Outcome == string(mission.Interrupted) {
-		out = append(out, Unsure{Text: fmt.Sprintf("Turn %d was cut off. It may have done work that was not recorded.", m.Turns[n-1].Number)})
+		out = append(out, Unsure{Text: say.T("Turn %d was cut off. It may have done work that was not recorded.", m.Turns[n-1].Number)})
 	}
 	for _, s := range m.Steering {
 		if s.State == "unconfirmed" {
-			out = append(out, Unsure{Code: oneLine(s.Text), Text: "Your instruction was sent, and nothing says that the agent saw it. It is offered again."})
+			out = append(out, Unsure{Code: oneLine(s.Text), Text: say.T("Your instruction was sent, and nothing says that the agent saw it. It is offered again.")})
 		}
 	}
 	return out
@@ -197,6 +198,7 @@ type event struct {
 	open    bool // started, without a result
 	asked   bool // a question about it has no answer
 	refused bool
+	said    bool // words of the agent
 	words   strings.Builder
 }
 
@@ -209,8 +211,8 @@ func (h *happenings) add(e wire.Entry) {
 			return
 		}
 		n := len(h.list)
-		if n == 0 || h.list[n-1].Text != "Said" {
-			h.push(Happened{At: e.At, Shape: ShapeWorking, Text: "Said"})
+		if n == 0 || !h.list[n-1].said {
+			h.push(Happened{At: e.At, Shape: ShapeWorking, Text: say.T("Said")}).said = true
 			n++
 		}
 		h.list[n-1].words.WriteString(d.Text)
@@ -265,9 +267,9 @@ func (h *happenings) add(e wire.Entry) {
 		if json.Unmarshal(e.Data, &d) != nil {
 			return
 		}
-		ev := Happened{At: e.At, Shape: ShapeDone, Text: "The turn ended"}
+		ev := Happened{At: e.At, Shape: ShapeDone, Text: say.T("The turn ended")}
 		if d.Outcome != string(mission.Succeeded) {
-			ev.Shape, ev.Text = ShapeFailed, "The turn ended: "+strings.ReplaceAll(oneLine(d.Outcome), "_", " ")
+			ev.Shape, ev.Text = ShapeFailed, say.T("The turn ended: %s", outcomeWord(d.Outcome))
 		}
 		h.push(ev)
 	}
@@ -279,21 +281,52 @@ func (h *happenings) push(x Happened) *event {
 	return ev
 }
 
-// done are the verbs of tools that have a result.
-var done = map[string]string{wire.ToolEdit: "Edited", wire.ToolExecute: "Ran", wire.ToolFetch: "Fetched", wire.ToolMCP: "Used", wire.ToolOther: "Used",
-	wire.ToolRead: "Read", wire.ToolSearch: "Searched", wire.ToolPlan: "Planned"}
+// done is the verb of a tool that has a result.
+func done(kind string) string {
+	switch kind {
+	case wire.ToolEdit:
+		return say.T("Edited")
+	case wire.ToolExecute:
+		return say.T("Ran")
+	case wire.ToolFetch:
+		return say.T("Fetched")
+	case wire.ToolRead:
+		return say.As("it was", "Read")
+	case wire.ToolSearch:
+		return say.T("Searched")
+	case wire.ToolPlan:
+		return say.T("Planned")
+	}
+	return say.T("Used")
+}
+
+// outcomeWord is how a turn ended, in a word or two.
+func outcomeWord(outcome string) string {
+	switch mission.Outcome(outcome) {
+	case mission.Failed:
+		return say.T("failed")
+	case mission.Interrupted:
+		return say.T("interrupted")
+	case mission.TimedOut:
+		return say.T("timed out")
+	}
+	return strings.ReplaceAll(oneLine(outcome), "_", " ")
+}
 
 func (h *happenings) finish(ev *event, d wire.ToolFinished) {
 	ev.open, ev.asked = false, false
 	ev.Code = ToolObject(*ev.tool, h.folder)
-	ev.Shape, ev.Text = ShapeDone, cmp.Or(done[ev.tool.Kind], "Used")
+	ev.Shape, ev.Text = ShapeDone, done(ev.tool.Kind)
 	switch {
 	case d.Status == "denied" || d.Status == "cancelled":
-		ev.Shape, ev.Text, ev.refused = ShapeStopped, capitalWord(oneLine(d.Status)), true
+		ev.Shape, ev.Text, ev.refused = ShapeStopped, say.T("Cancelled"), true
+		if d.Status == "denied" {
+			ev.Text = say.T("Denied")
+		}
 	case d.Exit != nil:
-		ev.Text += fmt.Sprintf(", exit %d", *d.Exit)
+		ev.Text = say.T("%s, exit %d", ev.Text, *d.Exit)
 	case d.Status == "failed":
-		ev.Text += ", failed"
+		ev.Text = say.T("%s, failed", ev.Text)
 	}
 	if d.Status == "failed" {
 		ev.Shape = ShapeFailed
@@ -326,19 +359,19 @@ func (h *happenings) lines(m wire.Mission, s wire.Service) []Happened {
 	var out []Happened
 	for _, ev := range h.list {
 		switch {
-		case ev.Text == "Said":
+		case ev.said:
 			if ev.Quote = quote(ev.words.String()); ev.Quote == "" {
 				continue
 			}
 		case ev.asked:
-			ev.Shape, ev.Text = ShapeNeeds, "Asked, not answered"
+			ev.Shape, ev.Text = ShapeNeeds, say.T("Asked, not answered")
 			if ev.tool != nil {
 				ev.Code = ToolObject(*ev.tool, h.folder)
 			}
 		case ev.tool != nil && ev.open:
-			ev.Shape, ev.Text, ev.Code = ShapeNeeds, "Started, no result known", ToolObject(*ev.tool, h.folder)
+			ev.Shape, ev.Text, ev.Code = ShapeNeeds, say.T("Started, no result known"), ToolObject(*ev.tool, h.folder)
 			if ev.refused {
-				ev.Shape, ev.Text = ShapeStopped, "Not allowed"
+				ev.Shape, ev.Text = ShapeStopped, say.T("Not allowed")
 			}
 		case ev.tool != nil && harmless(ev.tool.Kind) && ev.Shape == ShapeDone:
 			continue // it says little of what was going on
@@ -349,14 +382,14 @@ func (h *happenings) lines(m wire.Mission, s wire.Service) []Happened {
 	}
 	after := !s.StartedAt.IsZero() && !h.last.IsZero() && s.StartedAt.After(h.last)
 	if m.LostAt != nil {
-		text := "The worker was lost"
+		text := say.T("The worker was lost")
 		if after && !m.LostAt.Before(s.StartedAt) {
-			text = "The worker was found to be gone"
+			text = say.T("The worker was found to be gone")
 		}
 		out = append(out, Happened{At: *m.LostAt, Shape: ShapeStopped, Text: text})
 	}
 	if after {
-		out = append(out, Happened{At: s.StartedAt, Shape: ShapeWorking, Text: fmt.Sprintf("Reeve came back, as generation %d", s.Generation)})
+		out = append(out, Happened{At: s.StartedAt, Shape: ShapeWorking, Text: say.T("Reeve came back, as generation %d", s.Generation)})
 	}
 	slices.SortStableFunc(out, func(a, b Happened) int { return a.At.Compare(b.At) })
 	return out

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/say"
 )
 
 // messageNo is the number of a message, msg_<n>; 0 for none.
@@ -248,11 +249,11 @@ func RoomRowOf(m wire.RoomMessage, now time.Time) RoomRow {
 		When: Clock(m.At, now), Answers: oneLine(m.Answers), Text: strings.TrimRight(Clean(m.Text), "\n\t ")}
 	switch {
 	case r.You:
-		r.Who = "You"
+		r.Who = say.T("You")
 	case r.Reeve:
 		r.Who = "Reeve"
 	case r.Who == "":
-		r.Who = "Agent"
+		r.Who = say.T("Agent")
 	}
 	return r
 }

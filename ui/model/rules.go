@@ -8,6 +8,7 @@ import (
 
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/say"
 )
 
 // RuleRow is a standing rule as the page of rules lists it.
@@ -34,16 +35,16 @@ func RuleRows(list []wire.Rule, project string, mission func(id string) (wire.Mi
 			continue
 		}
 		row := RuleRow{ID: r.ID, Deny: r.Effect != string(approval.Allow), Code: approval.Visible(r.About), Pattern: r.Pattern, Project: r.Project,
-			Reach: "always in " + Path(r.Project, home), Made: "made " + Clock(r.CreatedAt, now) + " by " + oneLine(r.By), Used: "never used"}
+			Reach: say.T("always in %s", Path(r.Project, home)), Made: say.T("made %s by %s", Clock(r.CreatedAt, now), oneLine(r.By)), Used: say.T("never used")}
 		row.Words = covers(row.Deny, r.Class == "execute", r.Pattern, r.Sentence, placeOf(r.Cwd))
 		if r.For == approval.ForMission {
-			row.Reach = "until mission " + Clean(r.Mission) + " ends"
+			row.Reach = say.T("until mission %s ends", Clean(r.Mission))
 			if m, ok := mission(r.Mission); ok {
-				row.Reach = "until “" + oneLine(m.Title) + "” ends"
+				row.Reach = say.T("until “%s” ends", oneLine(m.Title))
 			}
 		}
 		if r.LastUsedAt != nil {
-			row.Used = Count(r.Uses, "use", "uses") + ", last " + Clock(*r.LastUsedAt, now)
+			row.Used = say.N(r.Uses, "%d use, last %s", "%d uses, last %s", Clock(*r.LastUsedAt, now))
 		}
 		out = append(out, row)
 	}
@@ -68,17 +69,18 @@ func (v Approval) Promise(allow bool, reach string, o Offer) string {
 	command := slices.ContainsFunc(v.Parts, func(p Part) bool { return p.Kind == PartCommand })
 	where := ""
 	if command {
-		where = "in " + v.Sentence.Code
+		where = say.T("in %s", v.Sentence.Code)
 	}
-	verb := "denied"
-	if allow {
-		verb = "allowed"
+	what := covers(!allow, command, o.Pattern, o.Sentence, where)
+	switch short := reach == approval.ForMission; {
+	case short && allow:
+		return say.T("Until the mission ends, this is allowed without asking you: %s.", what)
+	case short:
+		return say.T("Until the mission ends, this is denied without asking you: %s.", what)
+	case allow:
+		return say.T("From now on, in every mission of this project, this is allowed without asking you: %s.", what)
 	}
-	far := "From now on, in every mission of this project, this is "
-	if reach == approval.ForMission {
-		far = "Until the mission ends, this is "
-	}
-	return far + verb + " without asking you: " + covers(!allow, command, o.Pattern, o.Sentence, where) + "."
+	return say.T("From now on, in every mission of this project, this is denied without asking you: %s.", what)
 }
 
 // covers says in words what a rule stands for. sentence is what the service
@@ -88,9 +90,9 @@ func covers(deny, command bool, pattern, sentence, where string) string {
 	sentence = oneLine(sentence)
 	switch {
 	case command && deny && pattern != "":
-		return "“" + exact(strings.TrimSuffix(pattern, " *")) + "” with anything after it, in any folder, also inside a longer command"
+		return say.T("“%s” with anything after it, in any folder, also inside a longer command", exact(strings.TrimSuffix(pattern, " *")))
 	case command && deny:
-		return "this command, in any folder, also inside a longer one"
+		return say.T("this command, in any folder, also inside a longer one")
 	case command && where != "":
 		return sentence + "; " + where
 	}
@@ -104,7 +106,7 @@ func placeOf(cwd string) string {
 	case "":
 		return ""
 	case ".":
-		return "in the root of the checkout"
+		return say.T("in the root of the checkout")
 	}
-	return "in the folder " + exact(cwd)
+	return say.T("in the folder %s", exact(cwd))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/say"
 )
 
 // Link is how a program stands with the service.
@@ -65,20 +66,20 @@ func (s *State) SetLink(l Link, text string) { s.link, s.linkText = l, text }
 // when it isn't running, or that the service is about to be replaced.
 func (s *State) Link() (Link, string) {
 	if s.linkText == "" && s.link == Running && s.service.State == "updating" {
-		return s.link, "Reeve is being updated: turns go on, and nothing new begins until it is done."
+		return s.link, say.T("Reeve is being updated: turns go on, and nothing new begins until it is done.")
 	}
 	if s.linkText != "" || s.link == Running {
 		return s.link, s.linkText
 	}
 	switch s.link {
 	case NoService:
-		return s.link, "The service is not running. Start it to go on; nothing is lost."
+		return s.link, say.T("The service is not running. Start it to go on; nothing is lost.")
 	case Mismatch:
-		return s.link, "The service speaks another version. Restart the service after an update, or update this program."
+		return s.link, say.T("The service speaks another version. Restart the service after an update, or update this program.")
 	case Updating:
-		return s.link, "The service is being updated and will be back by itself."
+		return s.link, say.T("The service is being updated and will be back by itself.")
 	}
-	return s.link, "Connecting to the service."
+	return s.link, say.T("Connecting to the service.")
 }
 
 // Service returns what the service said of itself last.

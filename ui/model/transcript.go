@@ -2,12 +2,12 @@ package model
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/say"
 )
 
 // ItemKind is what one row of a transcript is.
@@ -297,12 +297,12 @@ func (t *Transcript) add(e wire.Entry) bool {
 
 // WorkerEnded says in a line why a worker ended, and what of it is left.
 func WorkerEnded(d wire.SessionEnded) string {
-	text := "The worker ended"
+	text := say.T("The worker ended")
 	if d.Reason != "" {
-		text += ": " + endWords(mission.EndReason(d.Reason))
+		text = say.T("The worker ended: %s", endWords(mission.EndReason(d.Reason)))
 	}
 	if len(d.Left) > 0 {
-		text += "; could not be ended: " + oneLine(strings.Join(d.Left, ", "))
+		text = say.T("%s; could not be ended: %s", text, oneLine(strings.Join(d.Left, ", ")))
 	}
 	return text
 }
@@ -312,15 +312,16 @@ func sessionStarted(d wire.SessionStarted) string {
 	if d.Version != "" {
 		text += " " + oneLine(d.Version)
 	}
-	if d.Resumed {
-		text += " went on with its session"
-	} else {
-		text += " opened a session"
+	model := oneLine(d.Model)
+	switch {
+	case d.Resumed && model != "":
+		return say.T("%s went on with its session with %s", text, model)
+	case d.Resumed:
+		return say.T("%s went on with its session", text)
+	case model != "":
+		return say.T("%s opened a session with %s", text, model)
 	}
-	if d.Model != "" {
-		text += " with " + oneLine(d.Model)
-	}
-	return text
+	return say.T("%s opened a session", text)
 }
 
 // push appends an item to the last turn.
@@ -337,10 +338,10 @@ func (t *Transcript) push(it Item) {
 
 func (t *Transcript) startTurn(at time.Time, d wire.TurnStarted) {
 	t.turns = append(t.turns, turn{item: len(t.items), id: d.Turn,
-		title: Heading{Text: fmt.Sprintf("Turn %d", d.Number), From: at, Number: d.Number}})
+		title: Heading{Text: say.T("Turn %d", d.Number), From: at, Number: d.Number}})
 	t.push(Item{Kind: ItemTurn, At: at, Open: true})
 	for _, s := range d.Steering {
-		t.push(Item{Kind: ItemSteering, At: at, Text: Clean(s), Note: fmt.Sprintf("reached the agent at turn %d", d.Number)})
+		t.push(Item{Kind: ItemSteering, At: at, Text: Clean(s), Note: say.T("reached the agent at turn %d", d.Number)})
 	}
 }
 
@@ -356,7 +357,7 @@ func (t *Transcript) endTurn(at time.Time, d wire.TurnFinished) {
 			tr.title.Tokens = text
 		}
 		if d.Outcome != "succeeded" {
-			tr.title.Outcome = strings.ReplaceAll(oneLine(d.Outcome), "_", " ")
+			tr.title.Outcome = outcomeWord(d.Outcome)
 		}
 		break
 	}
@@ -365,10 +366,10 @@ func (t *Transcript) endTurn(at time.Time, d wire.TurnFinished) {
 	}
 	if n := len(d.Left); n > 0 {
 		t.push(Item{Kind: ItemNotice, At: at, Note: "error",
-			Text: "Processes that could not be ended: " + oneLine(strings.Join(d.Left, ", "))})
+			Text: say.T("Processes that could not be ended: %s", oneLine(strings.Join(d.Left, ", ")))})
 	} else if d.Ended > 0 {
 		t.push(Item{Kind: ItemNotice, At: at, Note: "info",
-			Text: Count(d.Ended, "process that the turn left behind was ended", "processes that the turn left behind were ended")})
+			Text: say.N(d.Ended, "%d process that the turn left behind was ended", "%d processes that the turn left behind were ended")})
 	}
 }
 
@@ -437,7 +438,7 @@ func (t *Transcript) endTool(at time.Time, d wire.ToolFinished) {
 	if d.Status == "failed" {
 		row.Problem = firstLine(d.Output)
 		if d.Exit != nil {
-			row.Problem = strings.TrimSuffix(fmt.Sprintf("exit %d: %s", *d.Exit, row.Problem), ": ")
+			row.Problem = strings.TrimSuffix(say.T("exit %d: %s", *d.Exit, row.Problem), ": ")
 		}
 	}
 	t.items[i].Tool = &row
@@ -500,7 +501,7 @@ func (t *Transcript) Toggle(n int) {
 
 func (t *Transcript) earlier() Item {
 	first, last := t.turns[0].title, t.turns[t.folded-1].title
-	h := Heading{Text: fmt.Sprintf("Turns %d to %d", first.Number, last.Number), From: first.From, To: last.To}
+	h := Heading{Text: say.T("Turns %d to %d", first.Number, last.Number), From: first.From, To: last.To}
 	if t.folded == 1 {
 		h.Text = first.Text
 		h.Tokens = first.Tokens

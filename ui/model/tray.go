@@ -8,6 +8,7 @@ import (
 
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/say"
 )
 
 // TrayState is what the tray's icon says.
@@ -102,26 +103,23 @@ func (s *State) Tray(now time.Time) Tray {
 		t.State, t.Count = TrayNeedsYou, len(waiting)+len(doubts)
 		var parts []string
 		if n := len(waiting); n > 0 {
-			parts = append(parts, Count(n, "approval waits", "approvals wait")+" for you")
+			parts = append(parts, say.N(n, "%d approval waits for you", "%d approvals wait for you"))
 		}
 		if n := len(doubts); n > 0 {
-			parts = append(parts, Count(n, "effect is", "effects are")+" uncertain")
+			parts = append(parts, say.N(n, "%d effect is uncertain", "%d effects are uncertain"))
 		}
 		t.Tooltip = strings.Join(parts, ", ")
 	case blocked > 0:
 		t.State, t.Count = TrayBlocked, blocked
-		t.Tooltip = Count(blocked, "mission is", "missions are") + " blocked and needs you"
-		if blocked > 1 {
-			t.Tooltip = fmt.Sprintf("%d missions are blocked and need you", blocked)
-		}
+		t.Tooltip = say.N(blocked, "%d mission is blocked and needs you", "%d missions are blocked and need you")
 	case live > 0:
 		t.State, t.Count = TrayWorking, working
-		t.Tooltip = Count(live, "mission", "missions") + " under way"
+		t.Tooltip = say.N(live, "%d mission under way", "%d missions under way")
 		if working > 0 && working < live {
-			t.Tooltip += fmt.Sprintf(", %d working", working)
+			t.Tooltip += ", " + say.N(working, "%d working", "%d working")
 		}
 	default:
-		t.State, t.Tooltip = TrayIdle, "No mission is running"
+		t.State, t.Tooltip = TrayIdle, say.T("No mission is running")
 	}
 	t.Tooltip = "Reeve: " + t.Tooltip
 
@@ -147,21 +145,21 @@ func (s *State) Tray(now time.Time) Tray {
 		if len(missions) > 0 {
 			t.Menu = append(t.Menu, MenuItem{})
 		}
-		t.Menu = append(t.Menu, MenuItem{Label: "New mission…", Do: DoNewMission})
+		t.Menu = append(t.Menu, MenuItem{Label: say.T("New mission…"), Do: DoNewMission})
 	}
-	t.Menu = append(t.Menu, MenuItem{Label: "Open Reeve", Do: DoOpen})
+	t.Menu = append(t.Menu, MenuItem{Label: say.T("Open Reeve"), Do: DoOpen})
 	if link == Running {
-		t.Menu = append(t.Menu, MenuItem{Label: "Pause all", Do: DoPauseAll, Disabled: live == 0})
+		t.Menu = append(t.Menu, MenuItem{Label: say.T("Pause all"), Do: DoPauseAll, Disabled: live == 0})
 	}
 	t.Menu = append(t.Menu,
-		MenuItem{Label: "Service", Items: []MenuItem{
-			{Label: "Start", Do: DoStartService, Disabled: link != NoService},
-			{Label: "Stop", Do: DoStopService, Disabled: link != Running},
-			{Label: "Restart", Do: DoRestart, Disabled: link != Running},
-			{Label: "Start at every log-on", Do: DoInstall, Disabled: link != Running && link != NoService},
+		MenuItem{Label: say.T("Service"), Items: []MenuItem{
+			{Label: say.T("Start"), Do: DoStartService, Disabled: link != NoService},
+			{Label: say.T("Stop"), Do: DoStopService, Disabled: link != Running},
+			{Label: say.T("Restart"), Do: DoRestart, Disabled: link != Running},
+			{Label: say.T("Start at every log-on"), Do: DoInstall, Disabled: link != Running && link != NoService},
 		}},
 		MenuItem{},
-		MenuItem{Label: "Quit desktop (the service goes on)", Do: DoQuit})
+		MenuItem{Label: say.T("Quit desktop (the service goes on)"), Do: DoQuit})
 	return t
 }
 
@@ -169,17 +167,17 @@ func missionMenu(row Row, p mission.Phase) MenuItem {
 	// Menus are drawn in the desktop's own font, which often lacks ⏸.
 	glyph := strings.Replace(row.Shape.Glyph(), "⏸", "‖", 1)
 	item := MenuItem{Label: cut(glyph+" "+row.Title+", "+row.Time, menuWidth), ID: row.ID}
-	item.Items = append(item.Items, MenuItem{Label: "Open", Do: DoOpenMission, ID: row.ID})
+	item.Items = append(item.Items, MenuItem{Label: say.T("Open"), Do: DoOpenMission, ID: row.ID})
 	if row.Action == Recover {
-		item.Items = append(item.Items, MenuItem{Label: "Recover…", Do: DoRecover, ID: row.ID})
+		item.Items = append(item.Items, MenuItem{Label: say.T("Recover…"), Do: DoRecover, ID: row.ID})
 	} else if p == mission.Paused || p == mission.Blocked {
-		item.Items = append(item.Items, MenuItem{Label: "Resume", Do: DoResume, ID: row.ID,
+		item.Items = append(item.Items, MenuItem{Label: say.T("Resume"), Do: DoResume, ID: row.ID,
 			Disabled: p == mission.Blocked && row.Action == NoAction})
 	} else {
-		item.Items = append(item.Items, MenuItem{Label: "Pause", Do: DoPause, ID: row.ID,
+		item.Items = append(item.Items, MenuItem{Label: say.T("Pause"), Do: DoPause, ID: row.ID,
 			Disabled: p == mission.Stopping || p == mission.Starting})
 	}
-	item.Items = append(item.Items, MenuItem{Label: "Stop…", Do: DoStop, ID: row.ID, Disabled: p == mission.Stopping})
+	item.Items = append(item.Items, MenuItem{Label: say.T("Stop…"), Do: DoStop, ID: row.ID, Disabled: p == mission.Stopping})
 	return item
 }
 
