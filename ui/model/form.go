@@ -107,7 +107,7 @@ func (f *Form) Checks() []wire.FieldCheck {
 	for _, p := range f.Terms.Normalize().Check() {
 		bad[p.Field] = true
 		if f.Problem(p.Field) != nil {
-			out = append(out, wire.FieldCheck{Field: p.Field, Name: fieldNames[p.Field], Message: p.Message, Fix: p.Fix})
+			out = append(out, wire.FieldCheck{Field: p.Field, Name: say.Word(fieldNames[p.Field]), Message: p.Message, Fix: p.Fix})
 		}
 	}
 	var fine []wire.FieldCheck

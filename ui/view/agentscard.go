@@ -11,6 +11,7 @@ import (
 
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -38,7 +39,7 @@ func newAgentsCard(d *desk) *agentsCard {
 		if f.area {
 			e = newTextArea()
 		}
-		e.SetPlaceHolder(f.hint)
+		e.SetPlaceHolder(say.Word(f.hint))
 		// What is wrong with a field counts until it is changed.
 		e.OnChanged = func(string) { c.right(f.key) }
 		if !f.area {
@@ -47,10 +48,10 @@ func newAgentsCard(d *desk) *agentsCard {
 		e.onEscape = c.leave
 		c.fields[f.key] = e
 	}
-	c.look = kit.NewButton(kit.Plain, "Look again", d.probe).Small()
-	c.add = kit.NewButton(kit.Plain, "Add…", func() { c.edit(nil) }).Icon(kit.ShapePlus).Small()
-	c.save = kit.NewButton(kit.Plain, "Save the agent", c.store).Tall().Least(112)
-	c.cancel = kit.NewButton(kit.QuietButton, "Cancel", c.close).Tall()
+	c.look = kit.NewButton(kit.Plain, say.T("Look again"), d.probe).Small()
+	c.add = kit.NewButton(kit.Plain, say.T("Add…"), func() { c.edit(nil) }).Icon(kit.ShapePlus).Small()
+	c.save = kit.NewButton(kit.Plain, say.T("Save the agent"), c.store).Tall().Least(112)
+	c.cancel = kit.NewButton(kit.QuietButton, say.T("Cancel"), c.close).Tall()
 	return c
 }
 
@@ -59,13 +60,13 @@ var agentFields = []struct {
 	key, label, hint string
 	area             bool
 }{
-	{key: model.AgentName, label: "Name", hint: "Such as my-agent"},
-	{key: model.AgentTitle, label: "Title", hint: "What lists call it; the name if empty"},
-	{key: model.AgentCommand, label: "Command", hint: "A program in your PATH, or its whole path"},
-	{key: model.AgentMode, label: "Session mode", hint: "The one that it is held to, if it has modes"},
-	{key: model.AgentArgs, label: "Arguments", hint: "One to a line, such as --acp", area: true},
-	{key: model.AgentEnv, label: "Environment", hint: "NAME=VALUE, one to a line; no secrets", area: true},
-	{key: model.AgentPass, label: "Passed on from your environment", hint: "Names such as OPENAI_API_KEY; their values are never written down"},
+	{key: model.AgentName, label: say.Key("Name"), hint: say.Key("Such as my-agent")},
+	{key: model.AgentTitle, label: say.Key("Title"), hint: say.Key("What lists call it; the name if empty")},
+	{key: model.AgentCommand, label: say.Key("Command"), hint: say.Key("A program in your PATH, or its whole path")},
+	{key: model.AgentMode, label: say.Key("Session mode"), hint: say.Key("The one that it is held to, if it has modes")},
+	{key: model.AgentArgs, label: say.Key("Arguments"), hint: say.Key("One to a line, such as --acp"), area: true},
+	{key: model.AgentEnv, label: say.Key("Environment"), hint: say.Key("NAME=VALUE, one to a line; no secrets"), area: true},
+	{key: model.AgentPass, label: say.Key("Passed on from your environment"), hint: say.Key("Names such as OPENAI_API_KEY; their values are never written down")},
 }
 
 // right takes back what was wrong with a field.
@@ -150,7 +151,7 @@ func (c *agentsCard) store() {
 		c.refused(wrong)
 		return
 	}
-	c.ask("Saving "+oneLine(e.Name), wire.MethodProviderAdd, func() any {
+	c.ask(say.T("Saving %s", oneLine(e.Name)), wire.MethodProviderAdd, func() any {
 		return wire.ProviderAddParams{RequestKey: requestKey(), ProviderEntry: e, Replace: replace, Env: c.d.env}
 	}, func() {
 		if !c.form || maps.Equal(sent, c.text()) {
@@ -165,7 +166,7 @@ func (c *agentsCard) store() {
 }
 
 func (c *agentsCard) remove(name string) {
-	c.ask("Removing "+oneLine(name), wire.MethodProviderRemove, func() any {
+	c.ask(say.T("Removing %s", oneLine(name)), wire.MethodProviderRemove, func() any {
 		return wire.ProviderRemoveParams{RequestKey: requestKey(), Name: name}
 	}, c.close)
 }
@@ -234,9 +235,9 @@ func (c *agentsCard) key() string {
 
 func (c *agentsCard) draw() []fyne.CanvasObject {
 	c.keep, c.sure = nil, nil
-	all := []fyne.CanvasObject{sectionHead("Agents on this computer", c.add, c.look)}
+	all := []fyne.CanvasObject{sectionHead(say.T("Agents on this computer"), c.add, c.look)}
 	if text := c.wrong[""]; text != "" {
-		all = append(all, problemBox("That did not work", text), kit.Gap(8))
+		all = append(all, problemBox(say.T("That did not work"), text), kit.Gap(8))
 	}
 	if c.form {
 		all = append(all, c.drawForm(), kit.Gap(8))
@@ -249,11 +250,11 @@ func (c *agentsCard) draw() []fyne.CanvasObject {
 }
 
 func (c *agentsCard) drawForm() fyne.CanvasObject {
-	title := "Add an agent that speaks the Agent Client Protocol"
+	title := say.T("Add an agent that speaks the Agent Client Protocol")
 	if c.changing != nil {
-		title = "Change acp:" + oneLine(c.changing.Name)
+		title = say.T("Change acp:%s", oneLine(c.changing.Name))
 	}
-	rows := []fyne.CanvasObject{kit.Row(8, kit.Small(title, kit.Bold), kit.Grow(kit.Note("Nothing runs before a mission with it is approved.").CutEnd()))}
+	rows := []fyne.CanvasObject{kit.Row(8, kit.Small(title, kit.Bold), kit.Grow(kit.Note(say.T("Nothing runs before a mission with it is approved.")).CutEnd()))}
 	var cells []fyne.CanvasObject
 	for _, f := range agentFields {
 		if f.key == model.AgentName && c.changing != nil {
@@ -263,7 +264,7 @@ func (c *agentsCard) drawForm() fyne.CanvasObject {
 		if f.area {
 			height = 84
 		}
-		cell := []fyne.CanvasObject{kit.Note(f.label), kit.FieldFor(c.fields[f.key], f.area, height)}
+		cell := []fyne.CanvasObject{kit.Note(say.Word(f.label)), kit.FieldFor(c.fields[f.key], f.area, height)}
 		if text := c.wrong[f.key]; text != "" {
 			cell = append(cell, kit.NewParagraph(text, kit.SizeSmall, kit.Wrong))
 		}
@@ -288,8 +289,8 @@ func (c *agentsCard) own(a wire.Provider) (buttons []fyne.CanvasObject, below fy
 		return nil, nil
 	}
 	name := a.Entry.Name
-	change := kit.NewButton(kit.Plain, "Change…", func() { c.edit(a.Entry) }).Small()
-	remove := kit.NewButton(kit.Plain, "Remove…", func() {
+	change := kit.NewButton(kit.Plain, say.T("Change…"), func() { c.edit(a.Entry) }).Small()
+	remove := kit.NewButton(kit.Plain, say.T("Remove…"), func() {
 		c.question, c.wrong = name, nil
 		c.d.changed()
 		if c.keep != nil {
@@ -301,10 +302,10 @@ func (c *agentsCard) own(a wire.Provider) (buttons []fyne.CanvasObject, below fy
 		remove.Disable()
 	}
 	if c.question == name {
-		c.keep = kit.NewButton(kit.Plain, "Keep it", c.close).Small()
-		c.sure = kit.NewButton(kit.Danger, "Remove it", func() { c.remove(name) }).Small().NoEnter()
-		below = kit.Box(kit.WrongTint, kit.WrongLine, 6, kit.Pad(6, 8, 6, 12, kit.Row(8, kit.NewIcon(kit.ShapeNeeds, 12, kit.Wrong), kit.Small("Remove this agent?", kit.Bold),
-			kit.Grow(kit.Note("Missions that run with it go on.").CutEnd()), c.keep, c.sure)))
+		c.keep = kit.NewButton(kit.Plain, say.T("Keep it"), c.close).Small()
+		c.sure = kit.NewButton(kit.Danger, say.T("Remove it"), func() { c.remove(name) }).Small().NoEnter()
+		below = kit.Box(kit.WrongTint, kit.WrongLine, 6, kit.Pad(6, 8, 6, 12, kit.Row(8, kit.NewIcon(kit.ShapeNeeds, 12, kit.Wrong), kit.Small(say.T("Remove this agent?"), kit.Bold),
+			kit.Grow(kit.Note(say.T("Missions that run with it go on.")).CutEnd()), c.keep, c.sure)))
 	}
 	return []fyne.CanvasObject{change, remove}, below
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/reevehq/reeve/ipc/client"
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -288,9 +289,9 @@ func (d *desk) mutate(method, id string) {
 		if err == nil {
 			return
 		}
-		title := "A mission was not changed"
+		title := say.T("A mission was not changed")
 		if m, ok := d.st.Mission(id); ok {
-			title = "“" + model.Clean(m.Title) + "” was not changed"
+			title = say.T("“%s” was not changed", model.Clean(m.Title))
 		}
 		d.notifier.send(model.Note{Title: title, Body: sentence(err), Do: model.DoOpenMission, ID: id})
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -33,13 +34,13 @@ func (w *approvalWindow) drawBody() {
 	v := w.v
 	var all []fyne.CanvasObject
 	if w.problem != "" {
-		all = append(all, problemBox("The answer was not taken", w.problem))
+		all = append(all, problemBox(say.T("The answer was not taken"), w.problem))
 	}
 	if v.Unverified != "" {
-		all = append(all, problemBox("This can't be allowed", v.Unverified))
+		all = append(all, problemBox(say.T("This can't be allowed"), v.Unverified))
 	}
 	if !w.ready && w.problem == "" {
-		all = append(all, kit.Note("Reading what it asks for"))
+		all = append(all, kit.Note(say.T("Reading what it asks for")))
 	}
 	for i := 0; i < len(v.Parts); i++ {
 		p := v.Parts[i]
@@ -89,7 +90,7 @@ func (w *approvalWindow) part(i int, p model.Part, head *model.Part) fyne.Canvas
 	var rows []fyne.CanvasObject
 	if head != nil || p.Kind == model.PartDiff {
 		counts := kit.Row(10, kit.NewText(fmt.Sprintf("+%d", p.Plus), kit.SizeSmall, kit.Done, kit.Mono), kit.NewText(fmt.Sprintf("−%d", p.Minus), kit.SizeSmall, kit.Wrong, kit.Mono))
-		var name fyne.CanvasObject = kit.Small(p.Label, kit.Bold)
+		var name fyne.CanvasObject = kit.Small(say.Word(p.Label), kit.Bold)
 		if head != nil {
 			name = kit.PlainCode(spans(head.Shown.Lines), kit.SizeSmall, 18)
 		}
@@ -122,7 +123,7 @@ func (w *approvalWindow) part(i int, p model.Part, head *model.Part) fyne.Canvas
 	if p.Label == "" || p.Kind == model.PartDiff || !p.Open && !p.Required {
 		return box
 	}
-	return kit.Col(5, kit.Note(p.Label), box)
+	return kit.Col(5, kit.Note(say.Word(p.Label)), box)
 }
 
 // opener is the bar that shows the rest of a part.
@@ -132,16 +133,16 @@ func (w *approvalWindow) opener(i int, p model.Part, total, shown int) fyne.Canv
 		w.draw()
 		w.focus()
 	}
-	label := "Show all"
+	label := say.T("Show all")
 	if total > 1 {
-		label = fmt.Sprintf("Show all %d lines", total)
+		label = say.N(total, "Show all %d lines", "Show all %d lines")
 	}
 	if !p.Required {
-		return kit.Pad(4, 8, 4, 12, kit.Row(8, kit.Small(p.Label, kit.Bold), kit.Note(model.Count(total, "line", "lines")), kit.Spring(), kit.NewButton(kit.Plain, "Show", open).Small().NoEnter()))
+		return kit.Pad(4, 8, 4, 12, kit.Row(8, kit.Small(say.Word(p.Label), kit.Bold), kit.Note(say.N(total, "%d line", "%d lines")), kit.Spring(), kit.NewButton(kit.Plain, say.T("Show"), open).Small().NoEnter()))
 	}
-	text := "The rest of the line is hidden"
+	text := say.T("The rest of the line is hidden")
 	if total > shown {
-		text = model.Count(total-shown, "more line is hidden", "more lines are hidden")
+		text = say.N(total-shown, "%d more line is hidden", "%d more lines are hidden")
 	}
 	return kit.Col(0, kit.HLine(), kit.Over(kit.WaitingTint, kit.Pad(4, 12, 4, 12, kit.Row(8,
 		kit.NewIcon(kit.ShapeNeeds, 11, kit.Waiting), kit.Small(text, kit.Bold), kit.Spring(), kit.NewButton(kit.Plain, label, open).Small().NoEnter()))))
@@ -179,7 +180,7 @@ func legend(hidden []approval.Hidden, n int) fyne.CanvasObject {
 		if h.Count > 1 {
 			code = fmt.Sprintf("%s ×%d", code, h.Count)
 		}
-		row = append(row, kit.Fix(340, kit.Row(6, kit.Chip(h.Token, 14), kit.Small(code, kit.Mono), kit.Grow(kit.Note(h.Name).CutEnd()))))
+		row = append(row, kit.Fix(340, kit.Row(6, kit.Chip(h.Token, 14), kit.Small(code, kit.Mono), kit.Grow(kit.Note(say.Word(h.Name)).CutEnd()))))
 		if len(row) == 2 {
 			rows = append(rows, kit.Row(12, row...))
 			row = nil
@@ -189,7 +190,7 @@ func legend(hidden []approval.Hidden, n int) fyne.CanvasObject {
 		rows = append(rows, kit.Row(12, row...))
 	}
 	return kit.Box(kit.WaitingTint, kit.WaitingLine, 6, kit.Pad(10, 12, 10, 12, kit.Col(6,
-		kit.Row(8, kit.NewIcon(kit.ShapeNeeds, 12, kit.Waiting), kit.Small(model.Count(n, "character here would be invisible or mistaken", "characters here would be invisible or mistaken"), kit.Bold)),
+		kit.Row(8, kit.NewIcon(kit.ShapeNeeds, 12, kit.Waiting), kit.Small(say.N(n, "%d character here would be invisible or mistaken", "%d characters here would be invisible or mistaken"), kit.Bold)),
 		kit.Pad(0, 0, 0, 20, kit.Col(2, rows...)))))
 }
 
@@ -198,7 +199,7 @@ const shortFact = 88
 
 func (w *approvalWindow) fact(f model.Fact) fyne.CanvasObject {
 	d := f.Detail
-	label := kit.Col(0, kit.Sized(0, 24, kit.Row(0, kit.Note(f.Label))))
+	label := kit.Col(0, kit.Sized(0, 24, kit.Row(0, kit.Note(say.Word(f.Label)))))
 	text := func(s string) *kit.Text {
 		if f.Label == "Why" {
 			return kit.Body(s, kit.Italic)
@@ -208,7 +209,7 @@ func (w *approvalWindow) fact(f model.Fact) fyne.CanvasObject {
 	var value fyne.CanvasObject
 	switch {
 	case f.Label == "Digest":
-		copied := kit.NewButton(kit.QuietButton, "Copy", func() { w.d.app.Clipboard().SetContent(w.v.Digest) }).Icon(kit.ShapeCopy).Small().NoEnter()
+		copied := kit.NewButton(kit.QuietButton, say.T("Copy"), func() { w.d.app.Clipboard().SetContent(w.v.Digest) }).Icon(kit.ShapeCopy).Small().NoEnter()
 		value = kit.Columns(8, kit.Grow(kit.Pad(3, 0, 3, 0, kit.PlainCode([][]kit.Span{{{Text: d.Text + " " + d.Code}}}, kit.SizeSmall, 18))), kit.Col(0, kit.Pad(-2, 0, -2, 0, copied)))
 	case f.Label == "Runs" && len([]rune(d.String())) <= shortFact-30:
 		value = runs(w.v.Runs)
@@ -244,31 +245,31 @@ func (w *approvalWindow) fact(f model.Fact) fyne.CanvasObject {
 func (w *approvalWindow) drawFoot() {
 	w.deny, w.allow, w.more, w.others = nil, nil, nil, nil
 	if w.settled != "" {
-		label := "Close"
+		label := say.T("Close")
 		if len(w.d.st.Pending("")) > 0 {
-			label = "Next"
+			label = say.T("Next")
 		}
 		kit.Set(w.foot, kit.Row(8, kit.NewIcon(kit.ShapeStopped, 12, kit.Quiet), kit.Grow(kit.Body(capital(w.settled)).CutEnd()), kit.NewButton(kit.Plain, label, w.forward).Least(84)))
 		return
 	}
-	denyLabel, allowLabel := "Deny", "Allow once"
+	denyLabel, allowLabel := say.T("Deny"), say.T("Allow once")
 	if w.v.Start {
-		allowLabel = "Start"
+		allowLabel = say.T("Start")
 		if a, _ := w.d.st.Approval(w.id); a.Kind == string(approval.MissionRecover) {
-			allowLabel = "Recover"
+			allowLabel = say.T("Recover")
 		}
 	}
 	if w.question != nil {
-		denyLabel, allowLabel = "Don't answer", "Answer"
+		denyLabel, allowLabel = say.T("Don't answer"), say.T("Answer")
 	}
-	w.deny = kit.NewGatedButton(w.gate, kit.Plain, denyLabel, func() { w.answer("Denying", wire.AnswerParams{}) }).Wide(84)
+	w.deny = kit.NewGatedButton(w.gate, kit.Plain, denyLabel, func() { w.answer(say.T("Denying"), wire.AnswerParams{}) }).Wide(84)
 	if w.reason {
 		w.why = newEntry()
-		w.why.SetPlaceHolder("Why not? The agent is told this.")
-		send := func() { w.answer("Denying", wire.AnswerParams{Reason: w.why.Text}) }
+		w.why.SetPlaceHolder(say.T("Why not? The agent is told this."))
+		send := func() { w.answer(say.T("Denying"), wire.AnswerParams{Reason: w.why.Text}) }
 		w.why.OnSubmitted = func(string) { send() }
-		cancel := kit.NewButton(kit.QuietButton, "Cancel", w.escape).Tall()
-		ok := kit.NewButton(kit.Plain, "Deny", send).Tall().Least(84)
+		cancel := kit.NewButton(kit.QuietButton, say.T("Cancel"), w.escape).Tall()
+		ok := kit.NewButton(kit.Plain, say.T("Deny"), send).Tall().Least(84)
 		w.others = append(w.others, ok, w.why)
 		kit.Set(w.foot, kit.Row(8, kit.Grow(kit.FieldFor(w.why, false, 0)), cancel, ok), kit.Gap(10), w.hint)
 		w.deny = nil
@@ -282,19 +283,19 @@ func (w *approvalWindow) drawFoot() {
 			w.answerQuestion()
 			return
 		}
-		w.answer("Allowing", wire.AnswerParams{Allow: true, For: approval.ForOnce})
+		w.answer(say.T("Allowing"), wire.AnswerParams{Allow: true, For: approval.ForOnce})
 	}).Wide(108)
 	w.allow.Disable()
 	row := []fyne.CanvasObject{w.deny, kit.Gap(4)}
 	w.others = append(w.others, w.deny)
 	if !w.v.Start {
-		why := kit.NewGatedButton(w.gate, kit.QuietButton, "Deny and say why…", func() {
+		why := kit.NewGatedButton(w.gate, kit.QuietButton, say.T("Deny and say why…"), func() {
 			if w.armed() {
 				w.reason = true
 				w.draw()
 			}
 		})
-		stop := kit.NewGatedButton(w.gate, kit.QuietDanger, "Deny and stop", func() { w.answer("Denying and stopping", wire.AnswerParams{Stop: true}) })
+		stop := kit.NewGatedButton(w.gate, kit.QuietDanger, say.T("Deny and stop"), func() { w.answer(say.T("Denying and stopping"), wire.AnswerParams{Stop: true}) })
 		w.others = append(w.others, why, stop)
 		row = append(row, why, stop)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -31,7 +32,7 @@ const (
 
 func newApprovalsPage(d *desk) *approvalsPage {
 	p := &approvalsPage{d: d, list: kit.Col(0)}
-	p.root = kit.Col(0, kit.Pad(18, 20, 14, 20, kit.Row(0, kit.Title("Approvals"))),
+	p.root = kit.Col(0, kit.Pad(18, 20, 14, 20, kit.Row(0, kit.Title(say.T("Approvals")))),
 		kit.Grow(scroll(kit.Pad(0, 20, 12, 20, p.list))))
 	return p
 }
@@ -63,9 +64,9 @@ func (p *approvalsPage) refresh() {
 	}
 	var rows []fyne.CanvasObject
 	for _, ap := range pending {
-		rows = append(rows, p.row(ap, kit.NeedsYou, kit.NewButton(kit.Primary, "Review", func() { p.d.review(ap.ID) }).Small().Least(84)))
+		rows = append(rows, p.row(ap, kit.NeedsYou, kit.NewButton(kit.Primary, say.T("Review"), func() { p.d.review(ap.ID) }).Small().Least(84)))
 	}
-	section("Wait for you", len(pending), kit.Waiting, true, rows)
+	section(say.T("Wait for you"), len(pending), kit.Waiting, true, rows)
 	rows = nil
 	for _, ap := range answered {
 		state := kit.Stopped
@@ -77,10 +78,10 @@ func (p *approvalsPage) refresh() {
 		}
 		rows = append(rows, p.row(ap, state, nil))
 	}
-	section("Answered lately", len(answered), kit.Quiet, false, rows)
+	section(say.T("Answered lately"), len(answered), kit.Quiet, false, rows)
 	rows = nil
 	for _, r := range refusals[:min(len(refusals), refusalRows)] {
-		title := "A worker was refused"
+		title := say.T("A worker was refused")
 		if m, ok := p.d.st.Mission(r.Mission); ok {
 			title = model.Clean(m.Title)
 		}
@@ -89,17 +90,17 @@ func (p *approvalsPage) refresh() {
 			kit.Grow(kit.Col(0, kit.Fix(21, kit.Row(8, kit.Shrink(kit.Body(title, kit.Bold).CutEnd()))), kit.Fix(18, kit.Row(0, kit.Grow(kit.Note(model.RefusalText(r)).CutEnd()))))),
 			kit.Gap(16), kit.Note(model.Clock(r.At, p.d.now()))))))
 	}
-	section("Refused to workers", len(refusals), kit.Quiet, false, rows)
+	section(say.T("Refused to workers"), len(refusals), kit.Quiet, false, rows)
 	if len(all) == 0 {
-		all = append(all, kit.Gap(80), centered(kit.Strong("Nothing waits for you")), kit.Gap(8),
-			centered(kit.NewText("When a mission is proposed or an agent asks for something, it appears here, in the tray and as a notification.", kit.SizeBody, kit.Quiet)))
+		all = append(all, kit.Gap(80), centered(kit.Strong(say.T("Nothing waits for you"))), kit.Gap(8),
+			centered(kit.NewText(say.T("When a mission is proposed or an agent asks for something, it appears here, in the tray and as a notification."), kit.SizeBody, kit.Quiet)))
 	}
 	kit.Set(p.list, all...)
 }
 
 func (p *approvalsPage) row(a wire.Approval, state kit.State, button fyne.CanvasObject) fyne.CanvasObject {
 	now := p.d.now()
-	when := "asked " + model.Clock(a.CreatedAt, now)
+	when := say.T("asked %s", model.Clock(a.CreatedAt, now))
 	if text := model.Settled(a, now); text != "" {
 		when = text
 	}

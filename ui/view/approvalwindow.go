@@ -3,7 +3,6 @@ package view
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -102,7 +102,7 @@ func newApprovalWindow(d *desk) *approvalWindow {
 // is open it means nothing.
 func (w *approvalWindow) enter() {
 	if w.menu == nil {
-		w.answer("Denying", wire.AnswerParams{})
+		w.answer(say.T("Denying"), wire.AnswerParams{})
 	}
 }
 
@@ -164,7 +164,7 @@ func (w *approvalWindow) show(id string) {
 	w.id, w.ready, w.busy, w.problem, w.reason, w.settled, w.question = id, false, "", "", false, "", nil
 	w.since = time.Time{}
 	if ref, big := model.SubjectBlob(a); big {
-		w.v = model.Approval{Title: "Allow this?"}
+		w.v = model.Approval{Title: say.T("Allow this?")}
 		w.draw()
 		task(w.d, func(ctx context.Context) ([]byte, error) { return w.d.blob(ctx, ref) }, func(data []byte, err error) {
 			if w.id != id {
@@ -232,7 +232,7 @@ func (w *approvalWindow) refresh() {
 	settled := ""
 	switch {
 	case !ok && w.busy == "":
-		settled = "it no longer waits"
+		settled = say.T("it no longer waits")
 	case ok && a.State != string(approval.Pending):
 		settled = model.Settled(a, w.d.now())
 	}
@@ -259,9 +259,9 @@ func (w *approvalWindow) changed() {
 	text := ""
 	switch {
 	case i < 0 && len(pending) > 0:
-		text = fmt.Sprintf("%d waiting", len(pending))
+		text = say.T("%d waiting", len(pending))
 	case len(pending) > 1:
-		text = fmt.Sprintf("%d of %d waiting", i+1, len(pending))
+		text = say.T("%d of %d waiting", i+1, len(pending))
 	}
 	if text != w.counter.Text() {
 		w.counter.SetText(text)
@@ -296,15 +296,15 @@ func (w *approvalWindow) hintText() string {
 	case w.busy != "":
 		return w.busy
 	case w.menu != nil:
-		return "Esc closes the menu. Making a rule needs a click, or Tab and Space."
+		return say.T("Esc closes the menu. Making a rule needs a click, or Tab and Space.")
 	case w.v.Unverified != "":
-		return "Enter denies. Esc leaves it waiting."
+		return say.T("Enter denies. Esc leaves it waiting.")
 	case len(w.v.MustOpen()) > 0:
-		return "Show all lines to allow. Enter denies. Esc leaves it waiting."
+		return say.T("Show all lines to allow. Enter denies. Esc leaves it waiting.")
 	case w.question != nil:
-		return "Esc leaves it waiting. Answering needs a click, or Tab and Space."
+		return say.T("Esc leaves it waiting. Answering needs a click, or Tab and Space.")
 	}
-	return "Enter denies. Esc leaves it waiting. Allowing needs a click, or Tab and Space."
+	return say.T("Enter denies. Esc leaves it waiting. Allowing needs a click, or Tab and Space.")
 }
 
 // step turns to another approval of the queue.
@@ -360,7 +360,7 @@ func (w *approvalWindow) answer(doing string, p wire.AnswerParams) {
 
 func (w *approvalWindow) answerQuestion() {
 	if text := w.question.answer(); text != "" {
-		w.answer("Answering", wire.AnswerParams{Allow: true, For: approval.ForOnce, Text: text})
+		w.answer(say.T("Answering"), wire.AnswerParams{Allow: true, For: approval.ForOnce, Text: text})
 	}
 }
 

@@ -2,12 +2,12 @@ package view
 
 import (
 	"context"
-	"fmt"
 
 	"fyne.io/fyne/v2"
 
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -27,8 +27,8 @@ type auditBar struct {
 
 func newAuditBar(d *desk) *auditBar {
 	b := &auditBar{d: d, body: kit.Col(6)}
-	b.verify = kit.NewButton(kit.Plain, "Verify", b.run).Small().Least(84)
-	b.copy = kit.NewButton(kit.QuietButton, "Copy", func() {
+	b.verify = kit.NewButton(kit.Plain, say.T("Verify"), b.run).Small().Least(84)
+	b.copy = kit.NewButton(kit.QuietButton, say.T("Copy"), func() {
 		if b.result != nil {
 			d.app.Clipboard().SetContent(b.result.Head)
 		}
@@ -64,22 +64,22 @@ func (b *auditBar) run() {
 
 func (b *auditBar) draw() {
 	b.refresh()
-	text := "Every approval, answer, rule and refusal, in a chain. Keep its head elsewhere."
+	text := say.T("Every approval, answer, rule and refusal, in a chain. Keep its head elsewhere.")
 	if b.busy {
-		text = "Verifying the chain"
+		text = say.T("Verifying the chain")
 	}
-	rows := []fyne.CanvasObject{kit.Row(10, kit.NewIcon(kit.ShapeApprovals, 16, kit.Quiet), kit.Small("Audit log", kit.Bold),
+	rows := []fyne.CanvasObject{kit.Row(10, kit.NewIcon(kit.ShapeApprovals, 16, kit.Quiet), kit.Small(say.T("Audit log"), kit.Bold),
 		kit.Grow(kit.Note(text).CutEnd()), b.verify)}
 	switch {
 	case b.problem != "":
-		rows = append(rows, problemBox("The audit log could not be verified", b.problem))
+		rows = append(rows, problemBox(say.T("The audit log could not be verified"), b.problem))
 	case b.result != nil && b.result.OK:
 		rows = append(rows, kit.Pad(0, 0, 0, 26, kit.Row(8, kit.NewIcon(kit.ShapeDone, 12, kit.Done),
-			kit.NewText("Whole", kit.SizeSmall, kit.Done, kit.Bold), kit.Small(fmt.Sprintf("%d entries hold, verified %s", b.result.Entries, b.at)),
+			kit.NewText(say.T("Whole"), kit.SizeSmall, kit.Done, kit.Bold), kit.Small(say.T("%d entries hold, verified %s", b.result.Entries, b.at)),
 			kit.Note("head"), kit.Shrink(kit.Small(model.GroupDigest(b.result.Head), kit.Mono).CutMiddle()), kit.Spring(), b.copy)))
 	case b.result != nil:
-		rows = append(rows, problemBox(fmt.Sprintf("The chain is broken at entry %d", b.result.BrokenAt),
-			model.Clean(b.result.Detail)+" What stands there was changed by something other than the service. Compare it with an export, and keep the state directory as it is."))
+		rows = append(rows, problemBox(say.T("The chain is broken at entry %d", b.result.BrokenAt),
+			model.Clean(b.result.Detail)+" "+say.T("What stands there was changed by something other than the service. Compare it with an export, and keep the state directory as it is.")))
 	}
 	kit.Set(b.body, rows...)
 }

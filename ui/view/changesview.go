@@ -12,6 +12,7 @@ import (
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -85,7 +86,7 @@ func newChangesView(w *missionWindow) *changesView {
 	v := &changesView{w: w, summary: kit.Small("", kit.Bold), lines: kit.Note("", kit.Mono), others: kit.NewText("", kit.SizeSmall, kit.Waiting),
 		name: kit.Small("", kit.Mono, kit.Bold).CutMiddle(), plus: kit.NewText("", kit.SizeSmall, kit.Done, kit.Mono), minus: kit.NewText("", kit.SizeSmall, kit.Wrong, kit.Mono)}
 	v.tree = newWorktreeBar(v)
-	v.again = kit.NewButton(kit.QuietButton, "Look again", v.read).Small()
+	v.again = kit.NewButton(kit.QuietButton, say.T("Look again"), v.read).Small()
 	v.list = kit.NewPickList(26, v.fileRow, func(int) { v.showFile() })
 	v.head = kit.Row(10, v.summary, v.lines, v.others, kit.Spring(), v.again)
 	v.title = kit.Row(8, kit.Shrink(v.name), kit.Spring(), v.plus, v.minus)
@@ -114,7 +115,7 @@ func fileLine(f model.ChangedFile, gap float32) fyne.CanvasObject {
 	plus, minus := f.Counts()
 	cells := []fyne.CanvasObject{kit.Fix(12, kit.NewText(f.Letter, kit.SizeSmall, color, kit.Mono, kit.Bold)), kit.Grow(kit.Small(f.Name, kit.Mono).CutMiddle())}
 	if f.NotAgent {
-		cells = append(cells, kit.NewText("not agent", kit.SizeSmall, kit.Waiting))
+		cells = append(cells, kit.NewText(say.T("not agent"), kit.SizeSmall, kit.Waiting))
 	}
 	if f.Binary {
 		cells = append(cells, kit.Note("binary"))
@@ -200,9 +201,9 @@ func (v *changesView) chosen() string {
 func (v *changesView) draw(m wire.Mission) {
 	files, lines := model.ChangesSummary(v.data.ChangesResult)
 	if !v.loaded {
-		files = "Changes"
+		files = say.T("Changes")
 	} else {
-		files += " changed since the mission began"
+		files += say.T(" changed since the mission began")
 	}
 	not := 0
 	for _, f := range v.files {
@@ -214,7 +215,7 @@ func (v *changesView) draw(m wire.Mission) {
 	v.lines.SetText(lines)
 	v.others.SetText("")
 	if not > 0 {
-		v.others.SetText(fmt.Sprintf("%d not by the agent", not))
+		v.others.SetText(say.T("%d not by the agent", not))
 	}
 	visible(v.again, m.Turn > 0)
 	v.head.Refresh()
@@ -223,15 +224,15 @@ func (v *changesView) draw(m wire.Mission) {
 	case v.problem != "":
 		said = v.problem
 	case m.Turn == 0 && mission.Phase(m.Phase).Terminal():
-		said = "Nothing ran."
+		said = say.T("Nothing ran.")
 	case m.StartedAt == nil:
-		said = "Nothing runs before you approve it."
+		said = say.T("Nothing runs before you approve it.")
 	case m.Turn == 0:
-		said = "The agent is starting."
+		said = say.T("The agent is starting.")
 	case !v.loaded:
-		said = "Reading what changed"
+		said = say.T("Reading what changed")
 	case len(v.files) == 0:
-		said = "Nothing in the checkout changed since the mission began."
+		said = say.T("Nothing in the checkout changed since the mission began.")
 	}
 	if said == v.said && len(v.place.Objects) > 0 {
 		return
@@ -239,7 +240,7 @@ func (v *changesView) draw(m wire.Mission) {
 	v.said = said
 	switch {
 	case v.problem != "":
-		show(v.place, kit.Pad(16, 20, 16, 20, kit.Col(0, problemBox("The changes can't be read", v.problem, kit.NewButton(kit.Plain, "Try again", v.read).Small()))))
+		show(v.place, kit.Pad(16, 20, 16, 20, kit.Col(0, problemBox(say.T("The changes can't be read"), v.problem, kit.NewButton(kit.Plain, say.T("Try again"), v.read).Small()))))
 	case said != "":
 		show(v.place, middle(kit.NewText(said, kit.SizeBody, kit.Quiet)))
 	default:
@@ -267,7 +268,7 @@ func (v *changesView) showFile() {
 		switch {
 		case n != v.shown:
 		case err != nil:
-			show(v.diff, kit.Pad(16, 16, 16, 16, kit.Col(0, problemBox("This change can't be read", sentence(err), kit.NewButton(kit.Plain, "Try again", v.showFile).Small()))))
+			show(v.diff, kit.Pad(16, 16, 16, 16, kit.Col(0, problemBox(say.T("This change can't be read"), sentence(err), kit.NewButton(kit.Plain, say.T("Try again"), v.showFile).Small()))))
 		default:
 			v.drawDiff(n, c.patches[f.Path], c.PatchCut)
 		}
@@ -283,11 +284,11 @@ func (v *changesView) drawDiff(n int, patch string, cut bool) {
 		}
 		var body fyne.CanvasObject = kit.Pad(2, 0, 2, 0, kit.DiffList(rows, 18))
 		if len(rows) == 0 {
-			body = middle(kit.Note("There is nothing to show of it as text."))
+			body = middle(kit.Note(say.T("There is nothing to show of it as text.")))
 		}
 		if cut {
 			body = kit.Col(0, kit.Grow(body), kit.HLine(), kit.Sized(0, 32, kit.Pad(0, 14, 0, 14, kit.Row(8, kit.NewIcon(kit.ShapeNeeds, 12, kit.Waiting),
-				kit.Grow(kit.Small("The change is longer than what is shown here. Look at the rest in the checkout.").CutEnd())))))
+				kit.Grow(kit.Small(say.T("The change is longer than what is shown here. Look at the rest in the checkout.")).CutEnd())))))
 		}
 		show(v.diff, body)
 	})

@@ -3,11 +3,11 @@ package view
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 )
 
 // handEvery is how long after a keychain gave nothing it is asked again, while a
@@ -94,7 +94,7 @@ func (d *desk) handOver() {
 		case err == nil:
 			d.tookCredentials(r)
 		case !errors.Is(err, errNothingRead):
-			c.problem = fmt.Sprintf("What a mission waits for was not handed over. %s", sentence(err))
+			c.problem = say.T("What a mission waits for was not handed over. %s", sentence(err))
 		}
 		d.changed()
 	})

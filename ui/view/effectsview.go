@@ -10,6 +10,7 @@ import (
 
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -145,7 +146,7 @@ func (v *effectsView) draw(rows []model.EffectRow, known bool) {
 		listed[r.ID] = true
 	}
 	if len(doubts) > 0 {
-		head("Nobody knows whether they happened", len(doubts), kit.Waiting)
+		head(say.T("Nobody knows whether they happened"), len(doubts), kit.Waiting)
 		for i, o := range doubts {
 			if i > 0 {
 				all = append(all, kit.Gap(10))
@@ -154,17 +155,17 @@ func (v *effectsView) draw(rows []model.EffectRow, known bool) {
 		}
 	}
 	if len(settled) > 0 {
-		head("Effects", len(settled)+more, kit.Quiet)
+		head(say.T("Effects"), len(settled)+more, kit.Quiet)
 		all = append(all, kit.Rows(40, settled...))
 	}
 	if more > 0 {
-		all = append(all, kit.Gap(8), kit.Row(0, kit.NewButton(kit.Plain, fmt.Sprintf("Show %d more", min(more, moreRows)), func() {
+		all = append(all, kit.Gap(8), kit.Row(0, kit.NewButton(kit.Plain, say.T("Show %d more", min(more, moreRows)), func() {
 			v.limit += moreRows
 			v.refresh()
 		}).Small()))
 	}
 	if len(rows) == 0 {
-		all = append(all, kit.Gap(40), centered(kit.Note("Reading the effects")))
+		all = append(all, kit.Gap(40), centered(kit.Note(say.T("Reading the effects"))))
 	}
 	maps.DeleteFunc(v.cells, func(id string, _ effectCell) bool { return !listed[id] })
 	kit.Set(v.list, all...)
@@ -191,23 +192,23 @@ func (v *effectsView) card(r model.EffectRow) effectCell {
 		at = r.Turn + "  ·  " + at
 	}
 	lines := []fyne.CanvasObject{
-		kit.Row(8, kit.NewIcon(kit.ShapeNeeds, 14, kit.Waiting), kit.Shrink(kit.Body(r.Tool, kit.Mono).CutEnd()), kit.NewText("Uncertain", kit.SizeSmall, kit.Waiting, kit.Bold), kit.Spring(), kit.Note(at)),
+		kit.Row(8, kit.NewIcon(kit.ShapeNeeds, 14, kit.Waiting), kit.Shrink(kit.Body(r.Tool, kit.Mono).CutEnd()), kit.NewText(say.T("Uncertain"), kit.SizeSmall, kit.Waiting, kit.Bold), kit.Spring(), kit.Note(at)),
 		kit.Pad(0, 0, 0, 22, kit.AtMost(760, kit.Wrapped(r.Known))),
 		kit.Pad(2, 0, 2, 22, v.input(r, doubtLines)),
 	}
 	var c effectCell
 	var row []fyne.CanvasObject
 	for _, b := range []struct{ label, outcome string }{
-		{"It happened", wire.EffectHappened}, {"It did not happen", wire.EffectDidNot}, {"Leave it at that", wire.EffectLeft},
+		{say.T("It happened"), wire.EffectHappened}, {say.T("It did not happen"), wire.EffectDidNot}, {say.T("Leave it at that"), wire.EffectLeft},
 	} {
 		button := kit.NewGatedButton(v.gate, kit.Plain, b.label, func() { v.settle(r, b.outcome) })
 		button.Disable()
 		c.buttons = append(c.buttons, button)
 		row = append(row, button)
 	}
-	note := "Its worker is told what you say. Reeve does nothing else by it."
+	note := say.T("Its worker is told what you say. Reeve does nothing else by it.")
 	if v.busy == r.ID {
-		note = "Recording what you said"
+		note = say.T("Recording what you said")
 	}
 	lines = append(lines, kit.Pad(0, 0, 0, 22, kit.Row(8, append(row, kit.Gap(4), kit.Grow(kit.Note(note).CutEnd()))...)))
 	if text := v.refused[r.ID]; text != "" {
@@ -224,7 +225,7 @@ func (v *effectsView) input(r model.EffectRow, n int) fyne.CanvasObject {
 	if v.opened[r.ID] || more <= 1 {
 		return kit.Box(kit.Surface, kit.Line, 6, kit.Pad(8, 12, 8, 12, kit.PlainCode(lines, kit.SizeSmall, 18)))
 	}
-	open := kit.NewButton(kit.Plain, fmt.Sprintf("Show all %d lines", len(lines)), func() { v.toggle(r.ID) }).Small()
+	open := kit.NewButton(kit.Plain, say.N(len(lines), "Show all %d lines", "Show all %d lines"), func() { v.toggle(r.ID) }).Small()
 	return kit.Box(kit.Surface, kit.Line, 6, kit.Pad(8, 12, 8, 12, kit.Col(6, kit.PlainCode(lines[:n], kit.SizeSmall, 18), kit.Row(0, open, kit.Spring()))))
 }
 
@@ -258,9 +259,9 @@ func (v *effectsView) row(r model.EffectRow) effectCell {
 	if r.Known != "" {
 		open = append(open, kit.NewParagraph(r.Known, kit.SizeSmall, kit.Ink))
 	}
-	open = append(open, kit.Note("Input"), kit.Box(kit.Sunken, kit.Line, 6, kit.Pad(8, 12, 8, 12, kit.PlainCode(spans(r.Input.Lines), kit.SizeSmall, 18))))
+	open = append(open, kit.Note(say.T("Input")), kit.Box(kit.Sunken, kit.Line, 6, kit.Pad(8, 12, 8, 12, kit.PlainCode(spans(r.Input.Lines), kit.SizeSmall, 18))))
 	if r.Result.Lines != nil {
-		open = append(open, kit.Note("Result"), kit.Box(kit.Sunken, kit.Line, 6, kit.Pad(8, 12, 8, 12, kit.PlainCode(spans(r.Result.Lines), kit.SizeSmall, 18))))
+		open = append(open, kit.Note(say.T("Result")), kit.Box(kit.Sunken, kit.Line, 6, kit.Pad(8, 12, 8, 12, kit.PlainCode(spans(r.Result.Lines), kit.SizeSmall, 18))))
 	}
 	return effectCell{o: kit.Col(0, press, kit.Pad(0, 14, 12, 40, kit.Col(6, open...)))}
 }
@@ -298,11 +299,11 @@ func (d *desk) openEffects(mission string) {
 
 // noEffects says what would be listed.
 func noEffects() fyne.CanvasObject {
-	all := []fyne.CanvasObject{kit.Spring(), centered(kit.Strong("No effects")), kit.Gap(8)}
+	all := []fyne.CanvasObject{kit.Spring(), centered(kit.Strong(say.T("No effects"))), kit.Gap(8)}
 	for _, line := range []string{
-		"What its worker does beyond the checkout through Reeve is listed here: what it writes into rooms,",
-		"records or asks for, and what tools of others announced. Where nobody can tell whether something",
-		"happened, you are asked what became of it."} {
+		say.T("What its worker does beyond the checkout through Reeve is listed here: what it writes into rooms,"),
+		say.T("records or asks for, and what tools of others announced. Where nobody can tell whether something"),
+		say.T("happened, you are asked what became of it.")} {
 		all = append(all, centered(kit.NewText(line, kit.SizeBody, kit.Quiet)), kit.Gap(3))
 	}
 	return kit.Col(0, append(all, kit.Spring(), kit.Gap(30))...)

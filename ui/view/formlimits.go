@@ -8,6 +8,7 @@ import (
 
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -46,9 +47,9 @@ func newLimitsRow(f *formWindow) *limitsRow {
 			l.draw()
 		}).Small()
 	}
-	l.memory = choice("Memory", "three quarters of all", memoryLimits, func(v int64) string { return mission.Memory(v << 20) }, func(v int64) { f.form.Terms.Limits.MemoryMB = v })
-	l.cpu = choice("Processor time", "no limit", cpuLimits, func(v int64) string { return model.Duration(time.Duration(v) * time.Minute) }, func(v int64) { f.form.Terms.Limits.CPUMinutes = v })
-	l.wait = kit.NewSwitch(kit.Body("Wait for a rate limit whose end is known"), false, func(on bool) {
+	l.memory = choice(say.T("Memory"), say.T("three quarters of all"), memoryLimits, func(v int64) string { return mission.Memory(v << 20) }, func(v int64) { f.form.Terms.Limits.MemoryMB = v })
+	l.cpu = choice(say.T("Processor time"), say.T("no limit"), cpuLimits, func(v int64) string { return model.Duration(time.Duration(v) * time.Minute) }, func(v int64) { f.form.Terms.Limits.CPUMinutes = v })
+	l.wait = kit.NewSwitch(kit.Body(say.T("Wait for a rate limit whose end is known")), false, func(on bool) {
 		f.form.Terms.WaitForReset = on
 		f.changed()
 		l.draw()
@@ -79,13 +80,13 @@ func (l *limitsRow) fill(limits mission.Limits, wait bool) {
 func (l *limitsRow) draw() {
 	text := model.LimitsNote(l.f.form.Terms.Limits)
 	if l.f.form.Terms.WaitForReset {
-		text += ", waits for rate limits"
+		text += say.T(", waits for rate limits")
 	}
-	l.toggle.SetContent(kit.Sized(0, 24, kit.Row(6, kit.NewIcon(chevron(l.open), 12, kit.Quiet), kit.Small("Limits", kit.Bold), kit.Gap(2), kit.Note(text))))
+	l.toggle.SetContent(kit.Sized(0, 24, kit.Row(6, kit.NewIcon(chevron(l.open), 12, kit.Quiet), kit.Small(say.T("Limits"), kit.Bold), kit.Gap(2), kit.Note(text))))
 	parts := []fyne.CanvasObject{kit.Pad(0, 0, 0, -2, kit.Row(0, l.toggle))}
 	if l.open {
 		parts = append(parts, kit.Row(8, kit.Fix(260, l.memory), kit.Fix(240, l.cpu)),
-			kit.Sized(0, 26, kit.Row(10, l.wait, kit.Shrink(kit.Note("Its time runs on meanwhile. Else the mission is blocked until you resume it.").CutEnd()), kit.Spring())))
+			kit.Sized(0, 26, kit.Row(10, l.wait, kit.Shrink(kit.Note(say.T("Its time runs on meanwhile. Else the mission is blocked until you resume it.")).CutEnd()), kit.Spring())))
 	}
 	kit.Set(l.root, parts...)
 }

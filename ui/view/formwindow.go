@@ -15,6 +15,7 @@ import (
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -80,7 +81,7 @@ func (d *desk) openForm() {
 	}
 	f := newFormWindow(d)
 	d.form = f
-	f.win = d.window("New mission", "form", f.root, mainSize)
+	f.win = d.window(say.T("New mission"), "form", f.root, mainSize)
 	f.win.SetOnClosed(func() {
 		d.rememberSize("form", f.win)
 		d.form = nil
@@ -126,17 +127,17 @@ func (f *formWindow) fill(m wire.Mission) {
 func newFormWindow(d *desk) *formWindow {
 	f := &formWindow{d: d, form: model.NewForm()}
 	f.limits = newLimitsRow(f)
-	head := kit.Pad(16, 24, 14, 24, kit.Row(10, kit.Title("New mission"), kit.Spring(),
-		kit.Row(8, kit.Small("1  Plan", kit.Bold), kit.NewIcon(kit.ShapeRight, 11, kit.Quiet), kit.Note("2  Approve"))))
+	head := kit.Pad(16, 24, 14, 24, kit.Row(10, kit.Title(say.T("New mission")), kit.Spring(),
+		kit.Row(8, kit.Small(say.T("1  Plan"), kit.Bold), kit.NewIcon(kit.ShapeRight, 11, kit.Quiet), kit.Note(say.T("2  Approve")))))
 	f.body = kit.Scroll(kit.Pad(20, 24, 16, 24, kit.Col(22,
 		f.folderRow(), f.agentRow(), f.scopeRow(), f.lengthRow(), f.unaskedRow(), f.limits.root)))
 	body := kit.Columns(0,
 		kit.Grow(container.NewThemeOverride(f.body, flat{})),
 		kit.VLine(), kit.Fix(checksWidth, f.checksColumn()))
 	f.status = kit.Note("").CutEnd().Right()
-	f.cancel = kit.NewButton(kit.Plain, "Cancel", func() { f.win.Close() })
-	f.next = kit.NewButton(kit.Primary, "Continue to approval", f.propose)
-	f.footRow = kit.Row(8, kit.Note("Nothing starts before you approve it on the next page."), kit.Grow(f.status), kit.Gap(4), f.cancel, f.next)
+	f.cancel = kit.NewButton(kit.Plain, say.T("Cancel"), func() { f.win.Close() })
+	f.next = kit.NewButton(kit.Primary, say.T("Continue to approval"), f.propose)
+	f.footRow = kit.Row(8, kit.Note(say.T("Nothing starts before you approve it on the next page.")), kit.Grow(f.status), kit.Gap(4), f.cancel, f.next)
 	foot := kit.Col(0, kit.HLine(), kit.Over(kit.Side, kit.Pad(12, 20, 12, 24, f.footRow)))
 	f.root = kit.Over(kit.Ground, kit.Col(0, head, kit.HLine(), kit.Grow(body), foot))
 	f.refresh()
@@ -150,7 +151,7 @@ func field(label fyne.CanvasObject, objects ...fyne.CanvasObject) fyne.CanvasObj
 
 func (f *formWindow) folderRow() fyne.CanvasObject {
 	f.folder = newEntry()
-	f.folder.SetPlaceHolder("A git checkout, such as ~/code/project")
+	f.folder.SetPlaceHolder(say.T("A git checkout, such as ~/code/project"))
 	f.folder.OnChanged = func(string) { f.changed() }
 	f.folder.onFocus = func(bool) {
 		if f.folder.Text != "" {
@@ -162,19 +163,19 @@ func (f *formWindow) folderRow() fyne.CanvasObject {
 	for _, r := range f.recents {
 		options = append(options, kit.Option{Label: model.Path(r, f.d.o.Home)})
 	}
-	choose := kit.NewButton(kit.Plain, "Choose…", f.choose).Tall()
+	choose := kit.NewButton(kit.Plain, say.T("Choose…"), f.choose).Tall()
 	row := []fyne.CanvasObject{kit.Grow(kit.FieldFor(f.folder, false, 0))}
 	if len(options) > 0 {
-		f.recent = kit.NewSelect("", options, -1, func(i int) { f.folder.SetText(model.Path(f.recents[i], f.d.o.Home)) }).Hint("Recent")
+		f.recent = kit.NewSelect("", options, -1, func(i int) { f.folder.SetText(model.Path(f.recents[i], f.d.o.Home)) }).Hint(say.T("Recent"))
 		row = append(row, kit.Fix(150, f.recent))
 	}
 	f.tree = kit.Note("").CutMiddle()
-	f.worktree = kit.NewSwitch(kit.Body("Work in a separate worktree"), false, func(on bool) {
+	f.worktree = kit.NewSwitch(kit.Body(say.T("Work in a separate worktree")), false, func(on bool) {
 		f.form.Terms.Worktree = on
 		f.changed()
 	})
 	f.treeRow = kit.Row(10, f.worktree, kit.Shrink(f.tree), kit.Spring())
-	return field(kit.Small("Checkout", kit.Bold), kit.Row(8, append(row, choose)...), kit.Sized(0, 26, f.treeRow))
+	return field(kit.Small(say.T("Checkout"), kit.Bold), kit.Row(8, append(row, choose)...), kit.Sized(0, 26, f.treeRow))
 }
 
 // choose opens a folder picker.
@@ -191,10 +192,10 @@ func (f *formWindow) choose() {
 func (f *formWindow) agentRow() fyne.CanvasObject {
 	f.agents = kit.Col(8)
 	f.model = newEntry()
-	f.model.SetPlaceHolder("The agent's own default")
+	f.model.SetPlaceHolder(say.T("The agent's own default"))
 	f.model.OnChanged = func(string) { f.changed() }
-	return field(kit.Small("Agent", kit.Bold), f.agents,
-		kit.Row(8, kit.Note("Model"), kit.Fix(240, kit.FieldFor(f.model, false, 32)), kit.Gap(8), kit.Fix(200, f.budgetChoice())))
+	return field(kit.Small(say.T("Agent"), kit.Bold), f.agents,
+		kit.Row(8, kit.Note(say.T("Model")), kit.Fix(240, kit.FieldFor(f.model, false, 32)), kit.Gap(8), kit.Fix(200, f.budgetChoice())))
 }
 
 // budgets are the limits of cost that the form offers, in US dollars; turns and
@@ -204,13 +205,13 @@ var budgets = []float64{0, 1, 2, 5, 10, 20, 50}
 func (f *formWindow) budgetChoice() *kit.Select {
 	var options []kit.Option
 	for _, usd := range budgets {
-		label := "no limit"
+		label := say.T("no limit")
 		if usd > 0 {
 			label = model.Cost(&usd)
 		}
 		options = append(options, kit.Option{Label: label})
 	}
-	f.budget = kit.NewSelect("Budget", options, 0, func(i int) {
+	f.budget = kit.NewSelect(say.T("Budget"), options, 0, func(i int) {
 		f.form.Terms.Budget.CostUSD = budgets[i]
 		f.changed()
 	}).Small()
@@ -219,20 +220,20 @@ func (f *formWindow) budgetChoice() *kit.Select {
 
 func (f *formWindow) scopeRow() fyne.CanvasObject {
 	f.scope = newTextArea()
-	f.scope.SetPlaceHolder("What the agent may work on, and what it should leave alone")
+	f.scope.SetPlaceHolder(say.T("What the agent may work on, and what it should leave alone"))
 	f.count = kit.Note("")
 	f.scope.OnChanged = func(string) { f.changed() }
 	f.scope.onFocus = func(bool) { f.form.Touch("scope") }
-	return field(kit.Row(8, kit.Small("What should be done", kit.Bold), kit.Spring(), f.count), kit.FieldFor(f.scope, true, 104))
+	return field(kit.Row(8, kit.Small(say.T("What should be done"), kit.Bold), kit.Spring(), f.count), kit.FieldFor(f.scope, true, 104))
 }
 
 func (f *formWindow) lengthRow() fyne.CanvasObject {
 	f.length, f.ends = kit.Body("", kit.Bold), kit.Note("")
 	f.slider = kit.NewSlider(mission.MinMinutes, mission.MaxMinutes, mission.StepMinutes,
-		[]kit.Tick{{Value: 15, Label: "15 min"}, {Value: 60, Label: "1 h"}, {Value: 120, Label: "2 h"}, {Value: 180, Label: "3 h"}, {Value: 240, Label: "4 h"}},
+		[]kit.Tick{{Value: 15, Label: say.T("15 min")}, {Value: 60, Label: say.T("1 h")}, {Value: 120, Label: say.T("2 h")}, {Value: 180, Label: say.T("3 h")}, {Value: 240, Label: say.T("4 h")}},
 		func(int) { f.changed() })
 	f.slider.Set(f.form.Terms.Minutes)
-	f.timeRow = kit.Row(8, kit.Small("For how long", kit.Bold), kit.Spring(), f.length, f.ends)
+	f.timeRow = kit.Row(8, kit.Small(say.T("For how long"), kit.Bold), kit.Spring(), f.length, f.ends)
 	return field(f.timeRow, f.slider)
 }
 
@@ -245,16 +246,16 @@ func (f *formWindow) unaskedRow() fyne.CanvasObject {
 		})
 		return f.unasked[rule]
 	}
-	return field(kit.Small("Allowed without asking", kit.Bold), kit.Row(16,
-		check("Read and search", mission.UnaskedReads, true),
-		check("Edit in the checkout", mission.UnaskedEdits, false),
-		check("Its task list", mission.UnaskedPlan, false),
-		check("The room", mission.UnaskedRoom, true)))
+	return field(kit.Small(say.T("Allowed without asking"), kit.Bold), kit.Row(16,
+		check(say.T("Read and search"), mission.UnaskedReads, true),
+		check(say.T("Edit in the checkout"), mission.UnaskedEdits, false),
+		check(say.T("Its task list"), mission.UnaskedPlan, false),
+		check(say.T("The room"), mission.UnaskedRoom, true)))
 }
 
 func (f *formWindow) checksColumn() fyne.CanvasObject {
 	f.checks, f.fine = kit.Col(14), kit.Note("")
-	f.fineRow = kit.Row(0, kit.Note("Checks", kit.Bold), kit.Spring(), f.fine)
+	f.fineRow = kit.Row(0, kit.Note(say.T("Checks"), kit.Bold), kit.Spring(), f.fine)
 	return kit.Over(kit.Side, kit.Col(0, kit.Pad(18, 20, 0, 20, f.fineRow), kit.Grow(scroll(kit.Pad(14, 20, 18, 20, f.checks)))))
 }
 
@@ -365,7 +366,7 @@ func (f *formWindow) refresh() {
 	now := f.d.now()
 	f.listAgents()
 	n := len([]rune(strings.TrimSpace(f.scope.Text)))
-	f.count.SetText(fmt.Sprintf("%d of %d", n, mission.MaxScope))
+	f.count.SetText(say.T("%d of %d", n, mission.MaxScope))
 	if n > mission.MaxScope {
 		f.count.SetColor(kit.Wrong)
 	} else {
@@ -384,7 +385,7 @@ func (f *formWindow) refresh() {
 	case link != model.Running:
 		status = text
 	case f.busy:
-		status = "Proposing the mission"
+		status = say.T("Proposing the mission")
 	}
 	f.status.SetText(status)
 	enable(f.next, f.form.CanContinue() && !f.busy && link == model.Running)
@@ -402,7 +403,7 @@ func (f *formWindow) listAgents() {
 	}
 	f.drawn, f.listed, f.radios = key, p.offered(), nil
 	if len(f.listed) == 0 {
-		text := "Looking for agents"
+		text := say.T("Looking for agents")
 		if p.problem != "" {
 			text = p.problem
 		}
@@ -453,14 +454,14 @@ func (f *formWindow) drawChecks() {
 	f.checked = key
 	var all []fyne.CanvasObject
 	if f.problem != "" {
-		all = append(all, problemBox("The service refused", f.problem))
+		all = append(all, problemBox(say.T("The service refused"), f.problem))
 	}
 	fine := 0
 	for _, c := range checks {
 		if !c.OK {
 			var mend []fyne.CanvasObject
 			if f.form.NeedsWorktree(c) {
-				mend = append(mend, kit.NewButton(kit.Plain, "Use a worktree", func() {
+				mend = append(mend, kit.NewButton(kit.Plain, say.T("Use a worktree"), func() {
 					f.worktree.Set(true)
 					f.worktree.OnChanged(true)
 				}).Small())
@@ -477,7 +478,7 @@ func (f *formWindow) drawChecks() {
 	}
 	text := ""
 	if len(checks) > 0 {
-		text = fmt.Sprintf("%d of %d fine", fine, len(checks))
+		text = say.T("%d of %d fine", fine, len(checks))
 	}
 	for _, a := range f.listed {
 		if a.Name == f.form.Terms.Provider || a.Found && a.Problem == "" || a.Fix == "" {
@@ -486,7 +487,7 @@ func (f *formWindow) drawChecks() {
 		all = append(all, kit.Col(3, kit.Note(providerTitle(a), kit.Bold), kit.NewParagraph(model.Clean(strings.TrimSpace(a.Problem+" "+a.Fix)), kit.SizeSmall, kit.Quiet)))
 	}
 	if len(all) == 0 {
-		all = append(all, kit.NewParagraph("Every rule is checked while you fill in the form.", kit.SizeSmall, kit.Quiet))
+		all = append(all, kit.NewParagraph(say.T("Every rule is checked while you fill in the form."), kit.SizeSmall, kit.Quiet))
 	}
 	f.fine.SetText(text)
 	f.fineRow.Refresh()

@@ -9,6 +9,7 @@ import (
 	"github.com/reevehq/reeve/ipc/client"
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 )
 
 // inbox takes what the follower sees, on the follower's goroutine, and hands it
@@ -121,7 +122,7 @@ func (d *desk) linked(s client.State) {
 		if s.Reason == wire.ClosingUpdate {
 			d.st.SetLink(model.Updating, "")
 		} else {
-			d.st.SetLink(model.Connecting, "The service is closing.")
+			d.st.SetLink(model.Connecting, say.T("The service is closing."))
 		}
 	default:
 		d.st.SetLink(model.Connecting, "")

@@ -11,6 +11,7 @@ import (
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -29,7 +30,7 @@ func newSteerBox(w *missionWindow) *steerBox {
 	s.entry = newEntry()
 	s.entry.OnSubmitted = func(string) { s.queue() }
 	s.entry.OnChanged = func(string) { s.enable() }
-	s.button = kit.NewButton(kit.Plain, "Queue", s.queue).Icon(kit.ShapeQueue).Tall()
+	s.button = kit.NewButton(kit.Plain, say.T("Queue"), s.queue).Icon(kit.ShapeQueue).Tall()
 	s.root = kit.Pad(12, 20, 12, 20, kit.Col(0, s.queued, kit.Row(8, kit.Grow(kit.FieldFor(s.entry, false, 0)), s.button)))
 	return s
 }
@@ -38,12 +39,12 @@ func (s *steerBox) queue() {
 	text := s.entry.Text
 	if bad := mission.CheckSteering(text); bad != nil {
 		if text != "" {
-			s.w.strip.tell(problemBox(bad.Message, bad.Fix, kit.NewButton(kit.Plain, "Close", s.w.strip.dismiss).Small()))
+			s.w.strip.tell(problemBox(bad.Message, bad.Fix, kit.NewButton(kit.Plain, say.T("Close"), s.w.strip.dismiss).Small()))
 		}
 		return
 	}
 	s.entry.SetText("")
-	s.w.control("Steer", wire.MethodMissionSteer, wire.SteerParams{RequestKey: requestKey(), ID: s.w.id, Text: text})
+	s.w.control(say.Key("Steer"), wire.MethodMissionSteer, wire.SteerParams{RequestKey: requestKey(), ID: s.w.id, Text: text})
 }
 
 func (s *steerBox) enable() {
@@ -55,9 +56,9 @@ func (s *steerBox) enable() {
 
 func (s *steerBox) set(m wire.Mission) {
 	s.enable()
-	hint := "Steer at the next turn"
+	hint := say.T("Steer at the next turn")
 	if !canStop(m.Phase) {
-		hint = "This mission has ended"
+		hint = say.T("This mission has ended")
 	}
 	s.entry.SetPlaceHolder(hint)
 	var waiting []wire.Steering
@@ -76,9 +77,9 @@ func (s *steerBox) set(m wire.Mission) {
 	s.shown = key
 	var rows []fyne.CanvasObject
 	for _, st := range waiting[max(0, len(waiting)-3):] {
-		text := "waits for the next turn"
+		text := say.T("waits for the next turn")
 		if st.State == "unconfirmed" {
-			text = "sent; the agent has not confirmed it"
+			text = say.T("sent; the agent has not confirmed it")
 		}
 		rows = append(rows, kit.Row(8, kit.NewIcon(kit.ShapeQueue, 12, kit.Accent), kit.Grow(kit.Small(oneLine(st.Text)).CutEnd()), kit.Note(text)))
 	}
@@ -118,36 +119,36 @@ func (r *missionRail) set(m wire.Mission) {
 		}
 		all = append(all, kit.Row(0, kit.Note(name, kit.Bold), kit.Spring(), kit.Note(right)), kit.Gap(6))
 	}
-	head("Scope", "")
+	head(say.T("Scope"), "")
 	all = append(all, kit.NewParagraph(model.Clean(m.Scope), kit.SizeSmall, kit.Ink))
 	if m.LastResult != "" && mission.Phase(m.Phase).Terminal() {
-		head("Result", "")
+		head(say.T("Result"), "")
 		all = append(all, kit.NewParagraph(model.Result(m.LastResult), kit.SizeSmall, kit.Ink))
 	}
 	if len(m.Turns) > 0 {
-		head("Turns", model.Tokens(m.Usage))
+		head(say.T("Turns"), model.Tokens(m.Usage))
 		all = append(all, turnBars(m.Turns)...)
 	}
-	head("Allowed without asking", "")
+	head(say.T("Allowed without asking"), "")
 	if len(m.Unasked) == 0 {
-		all = append(all, kit.Small("Nothing; it asks for everything"))
+		all = append(all, kit.Small(say.T("Nothing; it asks for everything")))
 	}
 	for _, u := range m.Unasked {
 		uses := ""
 		if n := m.UnaskedUses[u]; n > 0 {
-			uses = model.Count(n, "use", "uses")
+			uses = say.N(n, "%d use", "%d uses")
 		}
 		all = append(all, kit.Columns(6, kit.Col(0, kit.Gap(3), kit.NewIcon(kit.ShapeCheck, 12, kit.Done)),
 			kit.Grow(kit.NewParagraph(capital(model.Unasked([]string{u})), kit.SizeSmall, kit.Ink)),
 			kit.Col(0, kit.Sized(0, 18, kit.Row(0, kit.Note(uses))))), kit.Gap(4))
 	}
 	if m.Denials.Count > 0 || m.Refusals > 0 {
-		head("Refused", "")
+		head(say.T("Refused"), "")
 		if m.Denials.Count > 0 {
-			all = append(all, kit.Small(model.Count(m.Denials.Count, "request denied by you", "requests denied by you")))
+			all = append(all, kit.Small(say.N(m.Denials.Count, "%d request denied by you", "%d requests denied by you")))
 		}
 		if m.Refusals > 0 {
-			all = append(all, kit.Row(6, kit.NewIcon(kit.ShapeFailed, 12, kit.Wrong), kit.Small(model.Count(m.Refusals, "try of a worker to decide itself", "tries of a worker to decide itself"))))
+			all = append(all, kit.Row(6, kit.NewIcon(kit.ShapeFailed, 12, kit.Wrong), kit.Small(say.N(m.Refusals, "%d try of a worker to decide itself", "%d tries of a worker to decide itself"))))
 		}
 	}
 	var about []string
@@ -155,7 +156,7 @@ func (r *missionRail) set(m wire.Mission) {
 		about = append(about, model.ProviderTitle(m.Provider)+" "+model.Clean(m.ProviderVersion))
 	}
 	if m.Generation > 0 {
-		about = append(about, fmt.Sprintf("generation %d", m.Generation))
+		about = append(about, say.T("generation %d", m.Generation))
 	}
 	all = append(all, kit.Gap(20))
 	for _, a := range about {
@@ -209,9 +210,9 @@ func newMissionFoot() *missionFoot {
 }
 
 func (f *missionFoot) set(m wire.Mission, log *transcriptView) {
-	f.turn.SetText("No turn yet")
+	f.turn.SetText(say.T("No turn yet"))
 	if m.Turn > 0 {
-		f.turn.SetText(fmt.Sprintf("Turn %d", m.Turn))
+		f.turn.SetText(say.T("Turn %d", m.Turn))
 	}
 	used := ""
 	add := func(s string) {
@@ -220,11 +221,11 @@ func (f *missionFoot) set(m wire.Mission, log *transcriptView) {
 		}
 	}
 	if m.ToolCalls > 0 {
-		add(model.Count(m.ToolCalls, "tool", "tools"))
+		add(say.N(m.ToolCalls, "%d tool", "%d tools"))
 	}
 	add(model.Tokens(m.Usage))
 	if cost := model.Cost(m.Usage.CostUSD); cost != "" && m.Budget.CostUSD > 0 {
-		add(cost + " of " + model.Cost(&m.Budget.CostUSD))
+		add(say.T("%s of %s", cost, model.Cost(&m.Budget.CostUSD)))
 	} else {
 		add(cost)
 	}

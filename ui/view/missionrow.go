@@ -7,6 +7,7 @@ import (
 	"fyne.io/fyne/v2"
 
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -71,7 +72,7 @@ func (r *missionRow) draw() fyne.CanvasObject {
 		title = append(title, kit.Row(3, kit.NewIcon(kit.ShapeMessage, 13, kit.Accent), kit.NewText(fmt.Sprint(row.Messages), kit.SizeSmall, kit.Accent, kit.Bold)))
 	}
 	if row.Doubts > 0 && row.Action != model.Settle {
-		title = append(title, kit.NewText(model.Count(row.Doubts, "uncertain effect", "uncertain effects"), kit.SizeSmall, kit.Waiting, kit.Bold))
+		title = append(title, kit.NewText(say.N(row.Doubts, "%d uncertain effect", "%d uncertain effects"), kit.SizeSmall, kit.Waiting, kit.Bold))
 	}
 	var word []fyne.CanvasObject
 	if row.Shape == model.ShapeWorking || row.Shape == model.ShapeWaiting {
@@ -108,13 +109,13 @@ func (r *missionRow) draw() fyne.CanvasObject {
 	kind, label := kit.Plain, ""
 	switch row.Action {
 	case model.Review:
-		kind, label = kit.Primary, "Review"
+		kind, label = kit.Primary, say.T("Review")
 	case model.Resume:
-		label = "Resume"
+		label = say.T("Resume")
 	case model.Recover:
-		label = "Recover…"
+		label = say.T("Recover…")
 	case model.Settle:
-		label = "Settle…"
+		label = say.T("Settle…")
 	}
 	if label != "" {
 		r.act.SetKind(kind)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -45,16 +46,16 @@ func newMissionsPage(d *desk) *missionsPage {
 	segments := kit.NewSegments(0, func(i int) {
 		p.filter = filters[i]
 		p.refresh()
-	}, "All", "Live", "Finished")
+	}, say.T("All"), say.T("Live"), say.T("Finished"))
 	var field *fyne.Container
-	field, p.search = kit.NewSearch("Filter", "Ctrl F", func(text string) {
+	field, p.search = kit.NewSearch(say.T("Filter"), "Ctrl F", func(text string) {
 		p.query = text
 		p.refresh()
 	})
 	fieldCell := kit.Fix(188, field)
-	create := kit.NewButton(kit.Plain, "New mission", d.openForm).Icon(kit.ShapePlus)
+	create := kit.NewButton(kit.Plain, say.T("New mission"), d.openForm).Icon(kit.ShapePlus)
 	summaryCell := kit.Row(0, kit.Gap(14), p.summary)
-	head := kit.Fold(620, 860, kit.Row(0, kit.Title("Missions"), summaryCell, kit.Spring(), segments, kit.Gap(10), fieldCell, kit.Gap(10), create), summaryCell)
+	head := kit.Fold(620, 860, kit.Row(0, kit.Title(say.T("Missions")), summaryCell, kit.Spring(), segments, kit.Gap(10), fieldCell, kit.Gap(10), create), summaryCell)
 	p.list = kit.Col(0)
 	p.scroll = scroll(kit.Pad(0, 20, 12, 20, p.list))
 	p.full = kit.Col(0, kit.Pad(18, 20, 14, 20, head), kit.Grow(p.scroll))
@@ -96,11 +97,11 @@ func (p *missionsPage) refresh() {
 func (p *missionsPage) head(sum model.Summary) {
 	var parts []fyne.CanvasObject
 	if sum.Waiting > 0 {
-		p.waiting.SetText(model.Count(sum.Waiting, "waits for you", "wait for you"))
+		p.waiting.SetText(say.N(sum.Waiting, "%d waits for you", "%d wait for you"))
 		parts = append(parts, kit.Row(5, p.waitMark, p.waiting))
 	}
 	if sum.Working > 0 {
-		p.working.SetText(fmt.Sprintf("%d working", sum.Working))
+		p.working.SetText(say.T("%d working", sum.Working))
 		parts = append(parts, p.working)
 	}
 	if sum.Cost != "" {
@@ -139,7 +140,7 @@ func (p *missionsPage) layout(more int) {
 			all = append(all, kit.Gap(12))
 		}
 		all = append(all, kit.Pad(0, 0, 0, 2, kit.Row(6,
-			kit.NewText(name, kit.SizeSmall, color, kit.Bold), kit.NewText(count, kit.SizeSmall, color))), kit.Gap(6))
+			kit.NewText(say.Word(name), kit.SizeSmall, color, kit.Bold), kit.NewText(count, kit.SizeSmall, color))), kit.Gap(6))
 		var rows []fyne.CanvasObject
 		for _, id := range ids {
 			listed[id] = true
@@ -148,13 +149,13 @@ func (p *missionsPage) layout(more int) {
 		all = append(all, rowsCard(name == model.GroupWaits, rows...))
 	}
 	if more > 0 {
-		all = append(all, kit.Gap(8), kit.Row(0, kit.NewButton(kit.Plain, fmt.Sprintf("Show %d more", min(more, moreRows)), func() {
+		all = append(all, kit.Gap(8), kit.Row(0, kit.NewButton(kit.Plain, say.T("Show %d more", min(more, moreRows)), func() {
 			p.limit += moreRows
 			p.refresh()
 		}).Small()))
 	}
 	if len(p.order) == 0 {
-		all = append(all, kit.Gap(40), centered(kit.Note("No mission matches the filter.")))
+		all = append(all, kit.Gap(40), centered(kit.Note(say.T("No mission matches the filter."))))
 	}
 	for id := range p.rows {
 		if !listed[id] {
@@ -186,17 +187,17 @@ type emptyView struct {
 func newEmptyView(d *desk) *emptyView {
 	e := &emptyView{d: d, agents: kit.Col(0)}
 	mark := kit.Box(kit.AccentTint, kit.None, 16, kit.Sized(64, 64, middle(kit.NewIcon(kit.ShapeMark, 34, kit.Accent))))
-	create := kit.NewButton(kit.Primary, "New mission", d.openForm).Icon(kit.ShapePlus)
+	create := kit.NewButton(kit.Primary, say.T("New mission"), d.openForm).Icon(kit.ShapePlus)
 	mid := kit.Sized(460, 0, kit.Col(0,
 		centered(mark), kit.Gap(20),
-		centered(kit.Title("Hand over a first piece of work")), kit.Gap(10),
-		centered(kit.NewText("Choose a repository, say what should be done and for how long.", kit.SizeBody, kit.Quiet)), kit.Gap(3),
-		centered(kit.NewText("You see and approve everything before it starts.", kit.SizeBody, kit.Quiet)), kit.Gap(22),
+		centered(kit.Title(say.T("Hand over a first piece of work"))), kit.Gap(10),
+		centered(kit.NewText(say.T("Choose a repository, say what should be done and for how long."), kit.SizeBody, kit.Quiet)), kit.Gap(3),
+		centered(kit.NewText(say.T("You see and approve everything before it starts."), kit.SizeBody, kit.Quiet)), kit.Gap(22),
 		centered(create), kit.Gap(32),
-		kit.Note("Agents on this computer", kit.Bold), kit.Gap(8),
+		kit.Note(say.T("Agents on this computer"), kit.Bold), kit.Gap(8),
 		e.agents, kit.Gap(20),
-		centered(kit.Row(4, kit.Note("From a terminal:"), kit.Small("reeve start", kit.Mono), kit.Note("or, to try it with no account,"), kit.Small("reeve demo", kit.Mono)))))
-	e.root = kit.Col(0, kit.Pad(18, 20, 0, 20, kit.Row(0, kit.Title("Missions"))), kit.Grow(scroll(kit.Pad(6, 20, 12, 20, kit.Col(0, kit.Spring(), centered(mid), kit.Spring(), kit.Gap(30))))))
+		centered(kit.Row(4, kit.Note(say.T("From a terminal:")), kit.Small("reeve start", kit.Mono), kit.Note(say.T("or, to try it with no account,")), kit.Small("reeve demo", kit.Mono)))))
+	e.root = kit.Col(0, kit.Pad(18, 20, 0, 20, kit.Row(0, kit.Title(say.T("Missions")))), kit.Grow(scroll(kit.Pad(6, 20, 12, 20, kit.Col(0, kit.Spring(), centered(mid), kit.Spring(), kit.Gap(30))))))
 	return e
 }
 
@@ -223,7 +224,7 @@ func (e *emptyView) refresh() {
 			kit.Fix(64, top(kit.Note(model.Clean(a.Version), kit.Mono).CutEnd())), kit.Grow(kit.NewParagraph(text, kit.SizeSmall, kit.Quiet)))))
 	}
 	if len(rows) == 0 {
-		text := "Looking for agents"
+		text := say.T("Looking for agents")
 		if p.problem != "" {
 			text = p.problem
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -67,7 +68,7 @@ func newMissionWindow(d *desk, id string) *missionWindow {
 	talk := kit.Fold(600, foldRail, kit.Columns(0, kit.Grow(kit.Col(0, kit.Grow(w.log.root), kit.HLine(), w.steer.root)), rail), rail)
 	w.pages = []fyne.CanvasObject{talk, w.diffs.root, w.room.root, w.done.root}
 	w.place = kit.Sized(600, 0, talk)
-	w.tabs = kit.NewTabs(tabTranscript, w.turn, "Transcript", "Changes", "Room", "Effects")
+	w.tabs = kit.NewTabs(tabTranscript, w.turn, say.T("Transcript"), say.T("Changes"), say.T("Room"), say.T("Effects"))
 	w.root = kit.Over(kit.Ground, kit.Col(0, w.head.root, kit.Pad(0, 18, 0, 18, kit.Row(0, w.tabs)), kit.HLine(), w.strip.root, kit.Grow(w.place), w.foot.root))
 	w.refresh()
 	return w
@@ -155,7 +156,7 @@ func (w *missionWindow) load(entries []wire.Entry) { w.log.load(entries) }
 func (w *missionWindow) add(e wire.Entry)          { w.log.add(e) }
 
 func (w *missionWindow) failed(reason string) {
-	w.log.problem("The transcript can't be read at present. " + sentence(fmt.Errorf("%s", reason)))
+	w.log.problem(say.T("The transcript can't be read at present. %s", sentence(fmt.Errorf("%s", reason))))
 }
 
 // refresh brings the window in line with the mission as it is known now.
@@ -195,37 +196,37 @@ func (w *missionWindow) standing(m wire.Mission, pending []wire.Approval) {
 		w.strip.base("link"+text, func() fyne.CanvasObject {
 			var start fyne.CanvasObject
 			if link == model.NoService {
-				start = kit.NewButton(kit.Plain, "Start the service", func() { w.d.service.start(w.d) }).Small()
+				start = kit.NewButton(kit.Plain, say.T("Start the service"), func() { w.d.service.start(w.d) }).Small()
 			}
 			return note(kit.WaitingTint, kit.WaitingLine, kit.ShapeNews, kit.Waiting, text, start)
 		})
 	case m.Failure != nil && (p == mission.Blocked || p == mission.StartupFailed):
 		w.strip.base("failure"+m.Failure.Message, func() fyne.CanvasObject {
-			title := "Blocked"
+			title := say.T("Blocked")
 			if p == mission.StartupFailed {
-				title = "It could not start"
+				title = say.T("It could not start")
 			}
 			return problemBox(title, model.Clean(m.Failure.Message))
 		})
 	case len(m.Left) > 0:
 		w.strip.base("left"+strings.Join(m.Left, ","), func() fyne.CanvasObject {
-			return problemBox("Processes that could not be ended", model.Clean(strings.Join(m.Left, ", ")))
+			return problemBox(say.T("Processes that could not be ended"), model.Clean(strings.Join(m.Left, ", ")))
 		})
 	case m.Recovery == string(mission.ApprovalRequired) || m.Recovery == string(mission.RecoveryExpired) || m.Recovery == string(mission.OwnerUncertain):
 		w.strip.base("recovery"+m.Recovery, func() fyne.CanvasObject {
-			text, label := "Its worker is gone. Look at what is uncertain, then let it go on or cancel it.", "Recover…"
+			text, label := say.T("Its worker is gone. Look at what is uncertain, then let it go on or cancel it."), say.T("Recover…")
 			switch mission.Recovery(m.Recovery) {
 			case mission.RecoveryExpired:
-				text, label = "Its worker is gone and its time is over. Only a new mission can go on.", "What happened"
+				text, label = say.T("Its worker is gone and its time is over. Only a new mission can go on."), say.T("What happened")
 			case mission.OwnerUncertain:
-				text, label = "Its worker may still be running and can't be reached. Nothing is taken over.", "What happened"
+				text, label = say.T("Its worker may still be running and can't be reached. Nothing is taken over."), say.T("What happened")
 			}
 			return note(kit.WaitingTint, kit.WaitingLine, kit.ShapeNeeds, kit.Waiting, text, kit.NewButton(kit.Plain, label, func() { w.d.openRecover(w.id) }).Small())
 		})
 	case w.tabs.Chosen() != tabEffects && len(w.d.st.Doubts(w.id)) > 0:
-		text := "Nobody knows whether " + model.Count(len(w.d.st.Doubts(w.id)), "effect", "effects") + " of its worker happened."
+		text := say.N(len(w.d.st.Doubts(w.id)), "Nobody knows whether %d effect of its worker happened.", "Nobody knows whether %d effects of its worker happened.")
 		w.strip.base("doubts"+text, func() fyne.CanvasObject {
-			return note(kit.WaitingTint, kit.WaitingLine, kit.ShapeNeeds, kit.Waiting, text, kit.NewButton(kit.Plain, "Look", func() { w.open(tabEffects) }).Small())
+			return note(kit.WaitingTint, kit.WaitingLine, kit.ShapeNeeds, kit.Waiting, text, kit.NewButton(kit.Plain, say.T("Look"), func() { w.open(tabEffects) }).Small())
 		})
 	default:
 		w.strip.base("", nil)
@@ -244,7 +245,7 @@ func (w *missionWindow) control(verb, method string, params any) {
 	}, func(_ wire.MissionResult, err error) {
 		w.busy = ""
 		if err != nil {
-			w.strip.tell(problemBox(verb+" did not work", sentence(err), kit.NewButton(kit.Plain, "Close", w.strip.dismiss).Small()))
+			w.strip.tell(problemBox(say.T("%s did not work", say.Word(verb)), sentence(err), kit.NewButton(kit.Plain, say.T("Close"), w.strip.dismiss).Small()))
 		}
 		w.refresh()
 	})
@@ -252,14 +253,14 @@ func (w *missionWindow) control(verb, method string, params any) {
 
 // askStop asks once more before the work is ended.
 func (w *missionWindow) askStop() {
-	keep := kit.NewButton(kit.Plain, "Go on", w.strip.dismiss)
-	stop := kit.NewButton(kit.Danger, "Stop the mission", func() {
+	keep := kit.NewButton(kit.Plain, say.T("Go on"), w.strip.dismiss)
+	stop := kit.NewButton(kit.Danger, say.T("Stop the mission"), func() {
 		w.strip.dismiss()
-		w.control("Stop", wire.MethodMissionStop, wire.MissionParams{RequestKey: requestKey(), ID: w.id})
+		w.control(say.Key("Stop"), wire.MethodMissionStop, wire.MissionParams{RequestKey: requestKey(), ID: w.id})
 	}).NoEnter()
 	w.strip.tell(kit.Box(kit.WrongTint, kit.WrongLine, 8, kit.Pad(10, 12, 10, 12, kit.Row(8,
-		kit.NewIcon(kit.ShapeStopped, 14, kit.Wrong), kit.Body("Stop this mission?", kit.Bold),
-		kit.Grow(kit.Note("Its processes are ended and it cannot go on. The checkout stays as it is.").CutEnd()), keep, stop))))
+		kit.NewIcon(kit.ShapeStopped, 14, kit.Wrong), kit.Body(say.T("Stop this mission?"), kit.Bold),
+		kit.Grow(kit.Note(say.T("Its processes are ended and it cannot go on. The checkout stays as it is.")).CutEnd()), keep, stop))))
 	if w.win != nil {
 		w.win.Canvas().Focus(keep)
 	}
@@ -290,8 +291,8 @@ type headShown struct {
 func newMissionHead(w *missionWindow) *missionHead {
 	h := &missionHead{w: w, title: kit.Title("").CutEnd(), badge: kit.NewBadge(kit.Working, ""), who: kit.Small(""), folder: kit.Small("", kit.Mono).CutMiddle(),
 		left: kit.Body("", kit.Bold), ends: kit.Note(""), bar: kit.NewTimeBar(1, kit.Accent)}
-	h.pause = kit.NewButton(kit.Plain, "Pause", h.pauseOrResume).Icon(kit.ShapePaused).Least(100)
-	h.stop = kit.NewButton(kit.Danger, "Stop…", w.askStop).Icon(kit.ShapeStopped)
+	h.pause = kit.NewButton(kit.Plain, say.T("Pause"), h.pauseOrResume).Icon(kit.ShapePaused).Least(100)
+	h.stop = kit.NewButton(kit.Danger, say.T("Stop…"), w.askStop).Icon(kit.ShapeStopped)
 	h.top = kit.Row(10, kit.Shrink(h.title), h.badge)
 	h.fork, h.branch = kit.NewIcon(kit.ShapeBranch, 13, kit.Quiet), kit.Small("", kit.Mono).CutMiddle()
 	h.below = kit.Row(8, h.who, kit.Note("in"), kit.Shrink(h.folder), h.fork, kit.Shrink(h.branch))
@@ -310,10 +311,10 @@ func (h *missionHead) pauseOrResume() {
 		return
 	}
 	if canResume(m.Phase) {
-		h.w.control("Resume", wire.MethodMissionResume, params)
+		h.w.control(say.Key("Resume"), wire.MethodMissionResume, params)
 		return
 	}
-	h.w.control("Pause", wire.MethodMissionPause, params)
+	h.w.control(say.Key("Pause"), wire.MethodMissionPause, params)
 }
 
 func (h *missionHead) set(m wire.Mission, row model.Row) {
@@ -343,28 +344,30 @@ func (h *missionHead) set(m wire.Mission, row model.Row) {
 		color = kit.Quiet
 	}
 	if row.Bar {
-		h.ends.SetText("ends " + row.End)
+		h.ends.SetText(say.T("ends %s", row.End))
 		h.bar.Show()
 		h.bar.Set(float32(row.Fraction), color)
 	} else {
 		h.bar.Hide()
 	}
-	label, shape := "Pause", kit.ShapePaused
+	label, shape := say.T("Pause"), kit.ShapePaused
 	switch {
 	case canRecover(m):
-		label, shape = "Recover…", kit.ShapeRecover
+		label, shape = say.T("Recover…"), kit.ShapeRecover
 	case canResume(m.Phase):
-		label, shape = "Resume", kit.ShapeRight
+		label, shape = say.T("Resume"), kit.ShapeRight
 	}
 	if h.w.busy == "Pause" || h.w.busy == "Resume" {
-		label = map[string]string{"Pause": "Pausing", "Resume": "Resuming"}[h.w.busy]
+		if label = say.T("Pausing"); h.w.busy == "Resume" {
+			label = say.T("Resuming")
+		}
 	}
 	h.pause.Icon(shape)
 	h.pause.SetLabel(label)
 	enable(h.pause, h.w.busy == "" && (canPause(m.Phase) || canResume(m.Phase)))
-	h.stop.SetLabel("Stop…")
+	h.stop.SetLabel(say.T("Stop…"))
 	if h.w.busy == "Stop" {
-		h.stop.SetLabel("Stopping")
+		h.stop.SetLabel(say.T("Stopping"))
 	}
 	enable(h.stop, h.w.busy == "" && canStop(m.Phase))
 	ended := mission.Phase(m.Phase).Terminal()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 )
 
 // notifier tells the desktop. A notification never decides anything: its
@@ -157,9 +158,9 @@ func (n *busNotifier) notify(ctx context.Context, note model.Note) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, noteLimit)
 	defer cancel()
-	actions := []string{"default", "Open"}
+	actions := []string{"default", say.T("Open")}
 	if note.Do == model.DoReview {
-		actions = []string{"default", "Review", "review", "Review"}
+		actions = []string{"default", say.T("Review"), "review", say.T("Review")}
 	}
 	hints := map[string]dbus.Variant{"desktop-entry": dbus.MakeVariant("reeve-desktop"), "urgency": dbus.MakeVariant(byte(1))}
 	expire := int32(-1)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -58,13 +59,13 @@ func (p *providers) offered() []wire.Provider {
 func providerStanding(p wire.Provider) (shape kit.Shape, color kit.Color, text string, usable bool) {
 	switch {
 	case !p.Found:
-		return kit.ShapeFailed, kit.Quiet, "not found on this computer", false
+		return kit.ShapeFailed, kit.Quiet, say.T("not found on this computer"), false
 	case p.SignedIn != nil && !*p.SignedIn:
-		return kit.ShapeFailed, kit.Wrong, "not signed in", false
+		return kit.ShapeFailed, kit.Wrong, say.T("not signed in"), false
 	case p.Problem != "":
 		return kit.ShapeFailed, kit.Wrong, model.Clean(p.Problem), false
 	case p.SignedIn != nil:
-		return kit.ShapeCheck, kit.Done, "signed in", true
+		return kit.ShapeCheck, kit.Done, say.T("signed in"), true
 	}
 	return kit.ShapeCheck, kit.Done, "ready", true
 }
@@ -103,28 +104,28 @@ func (d *desk) agentRows(own func(wire.Provider) ([]fyne.CanvasObject, fyne.Canv
 	}
 	switch {
 	case len(rows) == 0 && p.problem == "" && !p.known:
-		rows = append(rows, kit.Sized(0, 40, kit.Pad(0, 14, 0, 14, kit.Row(0, kit.Grow(kit.Note("Looking for agents").CutEnd())))))
+		rows = append(rows, kit.Sized(0, 40, kit.Pad(0, 14, 0, 14, kit.Row(0, kit.Grow(kit.Note(say.T("Looking for agents")).CutEnd())))))
 	case len(rows) == 0 && p.problem == "":
-		rows = append(rows, kit.Sized(0, 40, kit.Pad(0, 14, 0, 14, kit.Row(0, kit.Grow(kit.Note("The service knows no agents.").CutEnd())))))
+		rows = append(rows, kit.Sized(0, 40, kit.Pad(0, 14, 0, 14, kit.Row(0, kit.Grow(kit.Note(say.T("The service knows no agents.")).CutEnd())))))
 	}
 	list := kit.Rows(40, rows...)
 	switch {
 	case p.problem == "":
 		return list
 	case len(rows) == 0:
-		return problemBox("The agents could not be looked for", p.problem)
+		return problemBox(say.T("The agents could not be looked for"), p.problem)
 	}
-	return kit.Col(8, problemBox("Not every agent could be looked for", p.problem), list)
+	return kit.Col(8, problemBox(say.T("Not every agent could be looked for"), p.problem), list)
 }
 
 func (d *desk) agentRow(a wire.Provider, buttons []fyne.CanvasObject, below fyne.CanvasObject) fyne.CanvasObject {
 	shape, color, text, usable := providerStanding(a)
 	if !usable && a.Found && (a.SignedIn == nil || *a.SignedIn) {
-		text = "can't be used" // why stands below
+		text = say.T("can't be used") // why stands below
 	}
 	own := ""
 	if a.Own {
-		own = "added by you"
+		own = say.T("added by you")
 	}
 	lines := []fyne.CanvasObject{
 		kit.Fix(20, kit.Row(8, kit.Shrink(kit.Body(providerTitle(a), kit.Bold).CutEnd()), kit.Note(model.Clean(a.Version), kit.Mono), kit.Note(own), kit.Spring(),
@@ -134,8 +135,8 @@ func (d *desk) agentRow(a wire.Provider, buttons []fyne.CanvasObject, below fyne
 		lines = append(lines, kit.Fix(18, kit.Row(0, kit.Grow(kit.Note(model.Path(a.Path, d.o.Home), kit.Mono).CutMiddle()))))
 	}
 	if a.Endpoint != "" {
-		lines = append(lines, kit.Fix(18, kit.Row(6, kit.Note("Endpoint"), kit.Shrink(kit.Small(model.Clean(a.Endpoint), kit.Mono).CutMiddle()),
-			kit.Note("not the agent's own default"), kit.Spring())))
+		lines = append(lines, kit.Fix(18, kit.Row(6, kit.Note(say.T("Endpoint")), kit.Shrink(kit.Small(model.Clean(a.Endpoint), kit.Mono).CutMiddle()),
+			kit.Note(say.T("not the agent's own default")), kit.Spring())))
 	}
 	if !usable || a.Fix != "" {
 		said, mend := model.Mend(a)
@@ -143,7 +144,7 @@ func (d *desk) agentRow(a wire.Provider, buttons []fyne.CanvasObject, below fyne
 			lines = append(lines, kit.Gap(4), kit.NewParagraph(said, kit.SizeSmall, kit.Ink))
 		}
 		if mend != "" {
-			copied := kit.NewButton(kit.Plain, "Copy", func() { d.app.Clipboard().SetContent(mend) }).Icon(kit.ShapeCopy).Small()
+			copied := kit.NewButton(kit.Plain, say.T("Copy"), func() { d.app.Clipboard().SetContent(mend) }).Icon(kit.ShapeCopy).Small()
 			lines = append(lines, kit.Gap(6), kit.Row(8,
 				kit.Grow(kit.Box(kit.Sunken, kit.Line, 6, kit.Sized(0, 28, kit.Pad(5, 10, 5, 10, kit.PlainCode([][]kit.Span{{{Text: mend}}}, kit.SizeSmall, 18))))), copied))
 		}

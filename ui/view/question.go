@@ -6,6 +6,7 @@ import (
 	"fyne.io/fyne/v2"
 
 	"github.com/reevehq/reeve/app/approval"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -21,7 +22,7 @@ func newQuestionView(q approval.Question, changed func()) *questionView {
 	v := &questionView{options: q.Options, chosen: map[int]bool{}}
 	if len(q.Options) == 0 {
 		v.text = newEntry()
-		v.text.SetPlaceHolder("Your answer")
+		v.text.SetPlaceHolder(say.T("Your answer"))
 		v.text.OnChanged = func(string) { changed() }
 		v.root = kit.FieldFor(v.text, false, 0)
 		return v

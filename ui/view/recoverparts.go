@@ -1,13 +1,13 @@
 package view
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"fyne.io/fyne/v2"
 
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -30,7 +30,7 @@ func (w *recoverWindow) drawLeft(r model.Recovery) {
 		all = append(all, reasonBox(r))
 	}
 	if w.tailProblem != "" {
-		all = append(all, problemBox("The transcript can't be read", w.tailProblem, kit.NewButton(kit.Plain, "Try again", w.load).Small()))
+		all = append(all, problemBox(say.T("The transcript can't be read"), w.tailProblem, kit.NewButton(kit.Plain, say.T("Try again"), w.load).Small()))
 	}
 	if len(r.Unsure) > 0 && w.tail != nil {
 		all = append(all, unsureCard(r))
@@ -46,15 +46,15 @@ func (w *recoverWindow) drawLeft(r model.Recovery) {
 		}
 	}
 	if more := foreign - foreignFiles; more > 0 {
-		all = append(all, kit.Note("and "+model.Count(more, "more file that the agent did not change", "more files that the agent did not change")))
+		all = append(all, kit.Note(say.N(more, "and %d more file that the agent did not change", "and %d more files that the agent did not change")))
 	}
 	kit.Set(w.left, all...)
 }
 
 func reasonBox(r model.Recovery) fyne.CanvasObject {
-	title := "Nothing can be done at present"
+	title := say.T("Nothing can be done at present")
 	if r.New {
-		title = "Its time is over"
+		title = say.T("Its time is over")
 	}
 	return kit.Box(kit.WaitingTint, kit.WaitingLine, 8, kit.Pad(12, 16, 12, 16, kit.Col(6,
 		kit.Row(8, kit.NewIcon(kit.ShapeNeeds, 14, kit.Waiting), kit.Body(title, kit.Bold)),
@@ -63,8 +63,8 @@ func reasonBox(r model.Recovery) fyne.CanvasObject {
 
 // unsureCard lists what nobody knows.
 func unsureCard(r model.Recovery) fyne.CanvasObject {
-	head := kit.Row(8, kit.Body(model.Count(len(r.Unsure), "thing is uncertain", "things are uncertain"), kit.Bold), kit.Spring(),
-		kit.NewText("look before you recover", kit.SizeSmall, kit.Waiting))
+	head := kit.Row(8, kit.Body(say.N(len(r.Unsure), "%d thing is uncertain", "%d things are uncertain"), kit.Bold), kit.Spring(),
+		kit.NewText(say.T("look before you recover"), kit.SizeSmall, kit.Waiting))
 	parts := []fyne.CanvasObject{head}
 	for i, u := range r.Unsure {
 		parts = append(parts, kit.Gap(10))
@@ -84,16 +84,16 @@ func unsureCard(r model.Recovery) fyne.CanvasObject {
 
 // happenedCard is the timeline of the last turn.
 func (w *recoverWindow) happenedCard(r model.Recovery) fyne.CanvasObject {
-	rows := []fyne.CanvasObject{kit.Row(8, kit.Body("What was happening", kit.Bold), kit.Spring(), kit.Note(r.Turn)), kit.Gap(6)}
+	rows := []fyne.CanvasObject{kit.Row(8, kit.Body(say.T("What was happening"), kit.Bold), kit.Spring(), kit.Note(r.Turn)), kit.Gap(6)}
 	switch {
 	case w.tail == nil:
-		rows = append(rows, kit.Note("Reading the transcript"))
+		rows = append(rows, kit.Note(say.T("Reading the transcript")))
 	case len(r.Happened) == 0:
-		rows = append(rows, kit.Note("The transcript tells of nothing."))
+		rows = append(rows, kit.Note(say.T("The transcript tells of nothing.")))
 	}
 	if w.tail != nil {
 		if r.Earlier > 0 {
-			rows = append(rows, kit.Sized(0, 28, kit.Row(0, kit.Gap(92), kit.Note(fmt.Sprintf("%d more before", r.Earlier)))))
+			rows = append(rows, kit.Sized(0, 28, kit.Row(0, kit.Gap(92), kit.Note(say.T("%d more before", r.Earlier)))))
 		}
 		for _, h := range r.Happened {
 			rows = append(rows, w.happened(h)...)
@@ -133,7 +133,7 @@ func (w *recoverWindow) happened(h model.Happened) []fyne.CanvasObject {
 
 // foreignCard shows what somebody else changed while no worker was there.
 func (w *recoverWindow) foreignCard(f model.ChangedFile) fyne.CanvasObject {
-	head := kit.Sized(0, 40, kit.Pad(0, 16, 0, 16, kit.Row(10, kit.Body("Not made by the agent", kit.Bold), kit.Shrink(kit.Small(f.Name, kit.Mono).CutMiddle()), kit.Spring(), kit.Note(f.Word))))
+	head := kit.Sized(0, 40, kit.Pad(0, 16, 0, 16, kit.Row(10, kit.Body(say.T("Not made by the agent"), kit.Bold), kit.Shrink(kit.Small(f.Name, kit.Mono).CutMiddle()), kit.Spring(), kit.Note(f.Word))))
 	patch := w.data.patches[f.Path]
 	// Only the start is laid out here: what is cut off is counted, not parsed.
 	lines := strings.Split(strings.TrimSuffix(patch, "\n"), "\n")
@@ -146,9 +146,9 @@ func (w *recoverWindow) foreignCard(f model.ChangedFile) fyne.CanvasObject {
 	parts := []fyne.CanvasObject{head, kit.HLine()}
 	switch {
 	case patch != "" && start == "":
-		parts = append(parts, kit.Pad(8, 16, 10, 16, kit.Row(0, kit.Note("Its lines are very long."))))
+		parts = append(parts, kit.Pad(8, 16, 10, 16, kit.Row(0, kit.Note(say.T("Its lines are very long.")))))
 	case patch == "":
-		parts = append(parts, kit.Pad(8, 16, 10, 16, kit.Row(0, kit.Note("There is nothing to show of it as text."))))
+		parts = append(parts, kit.Pad(8, 16, 10, 16, kit.Row(0, kit.Note(say.T("There is nothing to show of it as text.")))))
 	default:
 		// The first hunk's heading says little here.
 		if i := slices.IndexFunc(shown, func(l kit.DiffLine) bool { return l.Kind != kit.DiffHunk }); i > 0 {
@@ -157,7 +157,7 @@ func (w *recoverWindow) foreignCard(f model.ChangedFile) fyne.CanvasObject {
 		parts = append(parts, kit.Pad(0, 1, 0, 1, kit.Diff(shown, 20)))
 	}
 	if more > 0 {
-		parts = append(parts, kit.HLine(), kit.Pad(4, 8, 4, 8, kit.Row(6, kit.NewButton(kit.QuietButton, "Show "+model.Count(more, "more line", "more lines"), func() {
+		parts = append(parts, kit.HLine(), kit.Pad(4, 8, 4, 8, kit.Row(6, kit.NewButton(kit.QuietButton, say.N(more, "Show %d more line", "Show %d more lines"), func() {
 			w.d.openPatch(f.Name, patch)
 		}).Small())))
 	} else {
@@ -173,21 +173,21 @@ func (w *recoverWindow) drawRight(r model.Recovery) {
 	if w.read && w.dataProblem == "" {
 		count, _ = model.ChangesSummary(w.data.ChangesResult)
 	}
-	all := []fyne.CanvasObject{kit.Row(8, kit.Note("Changed since the worker started", kit.Bold), kit.Spring(), kit.Note(count)), kit.Gap(6)}
+	all := []fyne.CanvasObject{kit.Row(8, kit.Note(say.T("Changed since the worker started"), kit.Bold), kit.Spring(), kit.Note(count)), kit.Gap(6)}
 	switch {
 	case !w.read:
-		all = append(all, kit.Note("Reading what changed"))
+		all = append(all, kit.Note(say.T("Reading what changed")))
 	case w.dataProblem != "":
-		all = append(all, problemBox("The changes can't be read", w.dataProblem, kit.NewButton(kit.Plain, "Try again", w.load).Small()))
+		all = append(all, problemBox(say.T("The changes can't be read"), w.dataProblem, kit.NewButton(kit.Plain, say.T("Try again"), w.load).Small()))
 	case len(files) == 0:
-		all = append(all, kit.Small("Nothing in the checkout changed."))
+		all = append(all, kit.Small(say.T("Nothing in the checkout changed.")))
 	}
 	const most = 14
 	for _, f := range files[:min(len(files), most)] {
 		all = append(all, kit.Sized(0, 26, fileLine(f, 8)))
 	}
 	if n := len(files) - most; n > 0 {
-		all = append(all, kit.Gap(4), kit.Note(fmt.Sprintf("and %d more", n)))
+		all = append(all, kit.Gap(4), kit.Note(say.T("and %d more", n)))
 	}
 	list := func(title string, lines []string) {
 		if len(lines) == 0 {
@@ -201,7 +201,7 @@ func (w *recoverWindow) drawRight(r model.Recovery) {
 	if len(r.Gives)+len(r.Cancels) > 0 {
 		all = append(all, kit.Gap(16), kit.HLine())
 	}
-	list("Recovering", r.Gives)
-	list("Cancelling", r.Cancels)
+	list(say.T("Recovering"), r.Gives)
+	list(say.T("Cancelling"), r.Cancels)
 	kit.Set(w.right, all...)
 }

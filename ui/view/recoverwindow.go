@@ -10,6 +10,7 @@ import (
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -59,7 +60,7 @@ func (d *desk) openRecover(id string) {
 	}
 	w := newRecoverWindow(d, id)
 	d.recovers[id] = w
-	w.win = d.window("Recover: "+model.Clean(m.Title), "recover", w.root, mainSize)
+	w.win = d.window(say.T("Recover: %s", model.Clean(m.Title)), "recover", w.root, mainSize)
 	w.win.SetOnClosed(func() {
 		d.rememberSize("recover", w.win)
 		delete(d.recovers, id)
@@ -81,24 +82,24 @@ func (d *desk) openRecover(id string) {
 
 func newRecoverWindow(d *desk, id string) *recoverWindow {
 	w := &recoverWindow{d: d, id: id, head: newRecoverHead(), strip: newStrip(), left: kit.Col(12), right: kit.Col(0), foot: kit.Row(8)}
-	w.cancel = kit.NewButton(kit.Danger, "Cancel the mission…", w.askCancel).NoEnter()
-	w.open = kit.NewButton(kit.Plain, "Open the checkout", func() {
+	w.cancel = kit.NewButton(kit.Danger, say.T("Cancel the mission…"), w.askCancel).NoEnter()
+	w.open = kit.NewButton(kit.Plain, say.T("Open the checkout"), func() {
 		if m, ok := d.st.Mission(id); ok {
-			d.openFolder(checkout(m), func(err error) { w.refused("The checkout can't be opened", err) })
+			d.openFolder(checkout(m), func(err error) { w.refused(say.T("The checkout can't be opened"), err) })
 		}
 	})
-	w.show = kit.NewButton(kit.Plain, "Show the changes", func() {
+	w.show = kit.NewButton(kit.Plain, say.T("Show the changes"), func() {
 		d.openMission(id)
 		if m := d.missions[id]; m != nil {
 			m.open(tabChanges)
 		}
 	})
-	w.again = kit.NewButton(kit.Primary, "New mission", func() {
+	w.again = kit.NewButton(kit.Primary, say.T("New mission"), func() {
 		if m, ok := d.st.Mission(id); ok {
 			d.openFormFor(m)
 		}
 	})
-	w.act = kit.NewButton(kit.Primary, "Recover", w.recover)
+	w.act = kit.NewButton(kit.Primary, say.T("Recover"), w.recover)
 	body := kit.Columns(0,
 		kit.Grow(scroll(kit.Pad(20, 24, 20, 24, w.left))),
 		kit.VLine(), kit.Fix(rightWidth, kit.Over(kit.Side, scroll(kit.Pad(20, 24, 20, 24, w.right)))))
@@ -224,7 +225,7 @@ func (w *recoverWindow) recover() {
 	if !ok || w.busy != "" {
 		return
 	}
-	w.busy = "Asking"
+	w.busy = say.T("Asking")
 	w.refresh()
 	p := wire.RecoverParams{
 		RequestKey: requestKey(), ID: w.id, Ref: m.RecoveryRef,
@@ -237,7 +238,7 @@ func (w *recoverWindow) recover() {
 	}, func(r wire.MissionStartResult, err error) {
 		w.busy = ""
 		if err != nil {
-			w.refused("It can't be recovered", err)
+			w.refused(say.T("It can't be recovered"), err)
 			w.refresh()
 			return
 		}
@@ -249,15 +250,15 @@ func (w *recoverWindow) recover() {
 }
 
 func (w *recoverWindow) refused(title string, err error) {
-	w.strip.tell(problemBox(title, sentence(err), kit.NewButton(kit.Plain, "Close", w.strip.dismiss).Small()))
+	w.strip.tell(problemBox(title, sentence(err), kit.NewButton(kit.Plain, say.T("Close"), w.strip.dismiss).Small()))
 }
 
 // askCancel asks once more before the mission is ended for good.
 func (w *recoverWindow) askCancel() {
-	keep := kit.NewButton(kit.Plain, "Don't cancel", w.strip.dismiss)
-	stop := kit.NewButton(kit.Danger, "Cancel the mission", func() {
+	keep := kit.NewButton(kit.Plain, say.T("Don't cancel"), w.strip.dismiss)
+	stop := kit.NewButton(kit.Danger, say.T("Cancel the mission"), func() {
 		w.strip.dismiss()
-		w.busy = "Cancelling"
+		w.busy = say.T("Cancelling")
 		w.refresh()
 		task(w.d, func(ctx context.Context) (wire.MissionResult, error) {
 			var r wire.MissionResult
@@ -266,14 +267,14 @@ func (w *recoverWindow) askCancel() {
 		}, func(_ wire.MissionResult, err error) {
 			w.busy = ""
 			if err != nil {
-				w.refused("It was not cancelled", err)
+				w.refused(say.T("It was not cancelled"), err)
 			}
 			w.refresh()
 		})
 	}).NoEnter()
 	w.strip.tell(kit.Box(kit.WrongTint, kit.WrongLine, 8, kit.Pad(10, 12, 10, 12, kit.Row(8,
-		kit.NewIcon(kit.ShapeStopped, 14, kit.Wrong), kit.Body("Cancel this mission?", kit.Bold),
-		kit.Grow(kit.Note("It ends and can't go on. The files stay as they are.").CutEnd()), keep, stop))))
+		kit.NewIcon(kit.ShapeStopped, 14, kit.Wrong), kit.Body(say.T("Cancel this mission?"), kit.Bold),
+		kit.Grow(kit.Note(say.T("It ends and can't go on. The files stay as they are.")).CutEnd()), keep, stop))))
 	if w.win != nil {
 		w.win.Canvas().Focus(keep)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -47,7 +48,7 @@ func newRoomView(w *missionWindow) *roomView {
 	v.entry = newEntry()
 	v.entry.OnSubmitted = func(string) { v.send() }
 	v.entry.OnChanged = func(string) { v.enable() }
-	v.button = kit.NewButton(kit.Plain, "Send", v.send).Icon(kit.ShapeQueue).Tall().Least(92)
+	v.button = kit.NewButton(kit.Plain, say.T("Send"), v.send).Icon(kit.ShapeQueue).Tall().Least(92)
 	v.place = kit.Sized(0, 0, kit.Pad(10, 4, 4, 20, v.list), middle(v.empty))
 	v.root = kit.Col(0, kit.Grow(v.place), kit.HLine(),
 		kit.Pad(12, 20, 12, 20, kit.Row(8, kit.Grow(kit.FieldFor(v.entry, false, 0)), v.button)))
@@ -74,9 +75,9 @@ func (v *roomView) look(on bool) {
 func (v *roomView) set(m wire.Mission) {
 	v.now = v.w.d.now()
 	v.enable()
-	hint := "Write to the worker; it wakes, and answers here"
+	hint := say.T("Write to the worker; it wakes, and answers here")
 	if !v.heard() {
-		hint = "This mission has ended: nobody reads what is written here"
+		hint = say.T("This mission has ended: nobody reads what is written here")
 	}
 	v.entry.SetPlaceHolder(hint)
 	if !v.open {
@@ -101,13 +102,13 @@ func (v *roomView) words() {
 	switch {
 	case v.log.Len() > 0:
 	case v.problem != "":
-		text = "The room can't be read at present. " + v.problem
+		text = say.T("The room can't be read at present. %s", v.problem)
 	case !v.loaded:
-		text = "Reading the room"
+		text = say.T("Reading the room")
 	case v.heard():
-		text = "Nothing was written here yet. What you write wakes the worker, and it answers here."
+		text = say.T("Nothing was written here yet. What you write wakes the worker, and it answers here.")
 	default:
-		text = "Nothing was written here."
+		text = say.T("Nothing was written here.")
 	}
 	if text != v.empty.Text() {
 		v.empty.SetText(text)
@@ -182,7 +183,7 @@ func (v *roomView) head() int {
 func (v *roomView) build(i int) fyne.CanvasObject {
 	if i < v.head() {
 		n, after := v.log.Earlier(roomPage)
-		more := kit.NewButton(kit.Plain, fmt.Sprintf("Show %d earlier", min(n, roomPage)), func() {
+		more := kit.NewButton(kit.Plain, say.T("Show %d earlier", min(n, roomPage)), func() {
 			if !v.asking {
 				v.read(after)
 			}
@@ -193,7 +194,7 @@ func (v *roomView) build(i int) fyne.CanvasObject {
 	r := v.log.Row(i, v.now)
 	var lines []fyne.CanvasObject
 	if r.New {
-		lines = append(lines, kit.Pad(4, 10, 4, 0, kit.Row(8, kit.NewText("New", kit.SizeSmall, kit.Accent, kit.Bold), kit.Grow(kit.Sized(0, 1, kit.NewFill(kit.AccentLine))))))
+		lines = append(lines, kit.Pad(4, 10, 4, 0, kit.Row(8, kit.NewText(say.T("New"), kit.SizeSmall, kit.Accent, kit.Bold), kit.Grow(kit.Sized(0, 1, kit.NewFill(kit.AccentLine))))))
 	}
 	return kit.Col(0, append(lines, kit.Pad(0, 10, 6, 0, kit.Columns(8,
 		kit.Fix(44, kit.Col(0, kit.Sized(0, 24, kit.Row(0, kit.Note(r.When, kit.Mono))))), kit.Grow(kit.Col(0, message(r))))))...)
@@ -208,13 +209,13 @@ func message(r model.RoomRow) fyne.CanvasObject {
 	case r.You:
 		note := kit.Note("")
 		if r.Waits {
-			note = kit.Note("not read yet")
+			note = kit.Note(say.T("not read yet"))
 		}
 		return kit.Box(kit.AccentTint, kit.None, 8, kit.Pad(6, 12, 8, 12, kit.Col(0, head(name(kit.Accent), kit.Spring(), note), body)))
 	case r.Reeve:
 		return kit.Pad(3, 0, 3, 0, kit.Columns(6, kit.Col(0, kit.Gap(2), kit.NewIcon(kit.ShapeMark, 13, kit.Quiet)), kit.Grow(kit.NewParagraph(r.Text, kit.SizeSmall, kit.Quiet))))
 	case r.Kind == wire.RoomIntent:
-		return kit.Box(kit.Sunken, kit.None, 8, kit.Pad(6, 12, 8, 12, kit.Col(0, head(kit.NewIcon(kit.ShapeRight, 11, kit.Quiet), name(kit.Ink), kit.Note("is about to"), kit.Spring()), body)))
+		return kit.Box(kit.Sunken, kit.None, 8, kit.Pad(6, 12, 8, 12, kit.Col(0, head(kit.NewIcon(kit.ShapeRight, 11, kit.Quiet), name(kit.Ink), kit.Note(say.T("is about to")), kit.Spring()), body)))
 	case r.Answers != "":
 		return kit.Box(kit.Surface, kit.Line, 8, kit.Pad(6, 12, 8, 12, kit.Col(0, head(kit.Shrink(name(kit.Ink).CutEnd()), kit.Note("answers"), kit.Grow(kit.Note(r.Answers, kit.Italic).CutEnd())), body)))
 	}
@@ -234,7 +235,7 @@ func (v *roomView) send() {
 		return
 	}
 	v.sending = true
-	v.button.SetLabel("Sending")
+	v.button.SetLabel(say.T("Sending"))
 	v.enable()
 	task(v.w.d, func(ctx context.Context) (wire.RoomSendResult, error) {
 		var r wire.RoomSendResult
@@ -242,9 +243,9 @@ func (v *roomView) send() {
 		return r, err
 	}, func(_ wire.RoomSendResult, err error) {
 		v.sending = false
-		v.button.SetLabel("Send")
+		v.button.SetLabel(say.T("Send"))
 		if err != nil {
-			v.w.strip.tell(problemBox("The message was not written", sentence(err), kit.NewButton(kit.Plain, "Close", v.w.strip.dismiss).Small()))
+			v.w.strip.tell(problemBox(say.T("The message was not written"), sentence(err), kit.NewButton(kit.Plain, say.T("Close"), v.w.strip.dismiss).Small()))
 		} else {
 			v.entry.SetText("")
 			v.list.Follow()

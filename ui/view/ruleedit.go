@@ -10,6 +10,7 @@ import (
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -34,16 +35,16 @@ func newRuleEdit(p *rulesPage, r model.RuleRow) *ruleEdit {
 	if r.Deny {
 		chosen = 1
 	}
-	e.effects = kit.NewSegments(chosen, func(int) { e.changed() }, "Allow", "Deny")
+	e.effects = kit.NewSegments(chosen, func(int) { e.changed() }, say.T("Allow"), say.T("Deny"))
 	if r.Pattern != "" {
 		e.pattern = newEntry()
 		e.pattern.SetText(r.Pattern)
 		e.pattern.OnChanged = func(string) { e.changed() }
 		e.pattern.onEscape = func() { p.edit(nil) }
 	}
-	e.confirm = kit.NewGatedButton(&kit.Gate{Open: e.armed}, kit.Tint, "Change the rule", e.send)
+	e.confirm = kit.NewGatedButton(&kit.Gate{Open: e.armed}, kit.Tint, say.T("Change the rule"), e.send)
 	e.confirm.Disable()
-	e.cancel = kit.NewButton(kit.Plain, "Keep it", func() { p.edit(nil) })
+	e.cancel = kit.NewButton(kit.Plain, say.T("Keep it"), func() { p.edit(nil) })
 	p.d.after(armDelay+10*time.Millisecond, e.changed)
 	return e
 }
@@ -109,11 +110,11 @@ func (e *ruleEdit) key() string {
 }
 
 func (e *ruleEdit) draw() fyne.CanvasObject {
-	note := "A rule can only become narrower; for more, make another one."
+	note := say.T("A rule can only become narrower; for more, make another one.")
 	if e.pattern == nil {
-		note = "It stands for exactly this; only its effect can be changed."
+		note = say.T("It stands for exactly this; only its effect can be changed.")
 	}
-	lines := []fyne.CanvasObject{kit.Row(10, kit.Small("What it answers", kit.Bold), e.effects, kit.Grow(kit.Note(note).CutEnd()))}
+	lines := []fyne.CanvasObject{kit.Row(10, kit.Small(say.T("What it answers"), kit.Bold), e.effects, kit.Grow(kit.Note(note).CutEnd()))}
 	last := []fyne.CanvasObject{kit.Spring(), e.cancel, e.confirm}
 	if e.pattern != nil {
 		lines = append(lines, kit.FieldFor(e.pattern, false, 0))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -41,9 +42,9 @@ type ruleMenu struct {
 func newRuleMenu(w *approvalWindow) *ruleMenu {
 	m := &ruleMenu{w: w, since: w.d.now(), allow: true, reach: approval.ForMission, chosen: -1}
 	m.promise = kit.NewParagraph("", kit.SizeSmall, kit.Ink)
-	m.effects = kit.NewSegments(0, func(i int) { m.allow = i == 0; m.changed() }, "Allow", "Deny")
+	m.effects = kit.NewSegments(0, func(i int) { m.allow = i == 0; m.changed() }, say.T("Allow"), say.T("Deny"))
 	far := []string{approval.ForMission, approval.ForProject}
-	m.reaches = kit.NewSegments(0, func(i int) { m.reach = far[i]; m.changed() }, "Until the mission ends", "Always in this project")
+	m.reaches = kit.NewSegments(0, func(i int) { m.reach = far[i]; m.changed() }, say.T("Until the mission ends"), say.T("Always in this project"))
 	var radios []*kit.Radio
 	var rows []fyne.CanvasObject
 	for _, o := range w.v.Offers {
@@ -59,11 +60,11 @@ func newRuleMenu(w *approvalWindow) *ruleMenu {
 	m.offers = kit.NewRadios(-1, func(i int) { m.chosen = i; m.changed() }, radios...)
 	list := kit.Pad(6, 8, 6, 8, kit.Col(8, rows...)) // room for the focus ring
 	height := min(kit.HeightFor(list, menuWidth-12), menuList)
-	m.cancel = kit.NewButton(kit.QuietButton, "Cancel", w.closeMenu).NoEnter()
+	m.cancel = kit.NewButton(kit.QuietButton, say.T("Cancel"), w.closeMenu).NoEnter()
 	m.confirm = kit.NewGatedButton(w.gate, kit.Tint, "", m.make).Wide(190)
 	m.root = kit.Sized(0, 0, kit.NewBackdrop(w.closeMenu), kit.Pad(8, 24, 8, 24, kit.Col(0, kit.Spring(), kit.Row(0, kit.Spring(),
 		kit.Fix(menuWidth, kit.Menu(kit.Pad(14, 0, 14, 0, kit.Col(0,
-			kit.Pad(0, 14, 0, 14, kit.Row(0, kit.Body("Answer this from now on", kit.Bold), kit.Spring(), m.effects)), kit.Gap(4),
+			kit.Pad(0, 14, 0, 14, kit.Row(0, kit.Body(say.T("Answer this from now on"), kit.Bold), kit.Spring(), m.effects)), kit.Gap(4),
 			kit.Pad(0, 6, 0, 6, kit.Sized(0, height, scroll(list))), kit.Gap(4),
 			kit.Pad(0, 14, 0, 14, kit.Col(10, kit.Row(0, m.reaches, kit.Spring()), kit.Sized(0, 54, m.promise),
 				kit.Row(8, kit.Spring(), m.cancel, m.confirm)))))))))))
@@ -73,18 +74,18 @@ func newRuleMenu(w *approvalWindow) *ruleMenu {
 
 // changed says what would be settled.
 func (m *ruleMenu) changed() {
-	kind, label := kit.Danger, "Deny for this mission"
+	kind, label := kit.Danger, say.T("Deny for this mission")
 	switch {
 	case m.allow && m.reach == approval.ForMission:
-		kind, label = kit.Tint, "Allow for this mission"
+		kind, label = kit.Tint, say.T("Allow for this mission")
 	case m.allow:
-		kind, label = kit.Tint, "Always allow"
+		kind, label = kit.Tint, say.T("Always allow")
 	case m.reach == approval.ForProject:
-		label = "Always deny"
+		label = say.T("Always deny")
 	}
 	m.confirm.SetKind(kind)
 	m.confirm.SetLabel(label)
-	text := "Choose what is answered without asking you again."
+	text := say.T("Choose what is answered without asking you again.")
 	if m.chosen >= 0 {
 		text = m.w.v.Promise(m.allow, m.reach, m.w.v.Offers[m.chosen])
 	}
@@ -102,9 +103,9 @@ func (m *ruleMenu) make() {
 	if !m.armed() || !m.w.v.CanAllow() {
 		return
 	}
-	doing := "Denying, and making a rule"
+	doing := say.T("Denying, and making a rule")
 	if m.allow {
-		doing = "Allowing, and making a rule"
+		doing = say.T("Allowing, and making a rule")
 	}
 	m.w.answer(doing, wire.AnswerParams{Allow: m.allow, For: m.reach, Pattern: m.w.v.Offers[m.chosen].Pattern})
 }
@@ -145,7 +146,7 @@ func (w *approvalWindow) moreButton() *kit.GatedButton {
 	if len(w.v.Offers) == 0 {
 		return nil
 	}
-	b := kit.NewGatedButton(w.gate, kit.Plain, "Allow for this mission", w.openMenu)
+	b := kit.NewGatedButton(w.gate, kit.Plain, say.T("Allow for this mission"), w.openMenu)
 	b.After(kit.ShapeDown)
 	b.Disable()
 	return b
@@ -158,14 +159,14 @@ func runs(s approval.Structure) fyne.CanvasObject {
 		switch p.Join {
 		case "":
 		case approval.JoinBackground:
-			cells = append(cells, kit.Note("in the background"))
+			cells = append(cells, kit.Note(say.T("in the background")))
 		default:
 			cells = append(cells, kit.Note(p.Join))
 		}
 		cells = append(cells, kit.Small(approval.Visible(p.Program).Plain(), kit.Mono))
 	}
 	if len(s.Programs) > 1 {
-		cells = append(cells, kit.Shrink(kit.Note("·  a rule for one does not cover the others").CutEnd()))
+		cells = append(cells, kit.Shrink(kit.Note(say.T("·  a rule for one does not cover the others")).CutEnd()))
 	}
 	return kit.Sized(0, 24, kit.Row(8, append(cells, kit.Spring())...))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -57,7 +58,7 @@ type ruleCell struct {
 
 func newRulesPage(d *desk) *rulesPage {
 	p := &rulesPage{d: d, list: kit.Col(0), count: kit.Note(""), limit: moreRows, rows: map[string]ruleCell{}, audit: newAuditBar(d)}
-	p.filter = kit.NewSelect("Project", nil, 0, func(i int) {
+	p.filter = kit.NewSelect(say.T("Project"), nil, 0, func(i int) {
 		p.project = ""
 		if i > 0 {
 			p.project = p.projects[i-1]
@@ -65,7 +66,7 @@ func newRulesPage(d *desk) *rulesPage {
 		p.limit = moreRows
 		p.draw()
 	}).Small()
-	p.head = kit.Row(12, kit.Title("Rules and audit"), p.count, kit.Spring(), kit.Fix(240, p.filter))
+	p.head = kit.Row(12, kit.Title(say.T("Rules and audit")), p.count, kit.Spring(), kit.Fix(240, p.filter))
 	p.scroll = scroll(kit.Pad(4, 20, 12, 20, p.list))
 	p.root = kit.Col(0, kit.Pad(18, 20, 10, 20, kit.Sized(0, 32, p.head)), kit.Grow(p.scroll), kit.HLine(), kit.Pad(12, 20, 12, 20, p.audit.root))
 	return p
@@ -115,7 +116,7 @@ func (p *rulesPage) draw() {
 	}
 	p.shown = key
 	p.projects = model.RuleProjects(p.rules)
-	options := []kit.Option{{Label: "All projects"}}
+	options := []kit.Option{{Label: say.T("All projects")}}
 	for _, folder := range p.projects {
 		options = append(options, kit.Option{Label: model.Folder(folder), Note: model.Path(folder, p.d.o.Home)})
 	}
@@ -123,23 +124,23 @@ func (p *rulesPage) draw() {
 	visible(p.filter, len(p.projects) > 0)
 	p.count.SetText("")
 	if len(p.rules) > 0 {
-		p.count.SetText(model.Count(len(p.rules), "rule", "rules"))
+		p.count.SetText(say.N(len(p.rules), "%d rule", "%d rules"))
 	}
 	p.head.Refresh()
 
 	var all []fyne.CanvasObject
 	if p.problem != "" {
-		all = append(all, problemBox("The rules could not be read", p.problem), kit.Gap(12))
+		all = append(all, problemBox(say.T("The rules could not be read"), p.problem), kit.Gap(12))
 	}
 	switch {
 	case len(p.rules) == 0 && p.known:
 		all = append(all, noRules())
 	case len(p.rules) == 0:
 		if p.problem == "" {
-			all = append(all, kit.Gap(40), centered(kit.Note("Reading the rules")))
+			all = append(all, kit.Gap(40), centered(kit.Note(say.T("Reading the rules"))))
 		}
 	case len(rows) == 0:
-		all = append(all, kit.Gap(40), centered(kit.Note("There is no rule of this project any more.")))
+		all = append(all, kit.Gap(40), centered(kit.Note(say.T("There is no rule of this project any more."))))
 	}
 	listed := map[string]bool{}
 	more := max(len(rows)-p.limit, 0)
@@ -147,7 +148,7 @@ func (p *rulesPage) draw() {
 	for _, group := range []struct {
 		name string
 		deny bool
-	}{{"Denied without asking", true}, {"Allowed without asking", false}} {
+	}{{say.T("Denied without asking"), true}, {say.T("Allowed without asking"), false}} {
 		var cells []fyne.CanvasObject
 		for _, r := range shown {
 			if r.Deny == group.deny {
@@ -165,7 +166,7 @@ func (p *rulesPage) draw() {
 			kit.Gap(6), kit.Rows(38, cells...))
 	}
 	if more > 0 {
-		all = append(all, kit.Gap(8), kit.Row(0, kit.NewButton(kit.Plain, fmt.Sprintf("Show %d more", min(more, moreRows)), func() {
+		all = append(all, kit.Gap(8), kit.Row(0, kit.NewButton(kit.Plain, say.T("Show %d more", min(more, moreRows)), func() {
 			p.limit += moreRows
 			p.draw()
 		}).Small()))
@@ -195,8 +196,8 @@ func (p *rulesPage) row(r model.RuleRow) fyne.CanvasObject {
 	if r.Deny {
 		state = kit.Failed
 	}
-	revoke := kit.NewButton(kit.Plain, "Revoke…", func() { p.ask(r.ID) }).Small().Least(84)
-	edit := kit.NewButton(kit.Plain, "Edit…", func() { p.edit(&r) }).Small()
+	revoke := kit.NewButton(kit.Plain, say.T("Revoke…"), func() { p.ask(r.ID) }).Small().Least(84)
+	edit := kit.NewButton(kit.Plain, say.T("Edit…"), func() { p.edit(&r) }).Small()
 	editing := p.editing != nil && p.editing.rule.ID == r.ID
 	if p.question == r.ID || p.busy != "" || editing {
 		revoke.Disable()
@@ -214,7 +215,7 @@ func (p *rulesPage) row(r model.RuleRow) fyne.CanvasObject {
 	case editing:
 		lines = append(lines, kit.Gap(10), kit.Pad(0, 0, 0, 26, p.editing.draw()))
 	case p.busy == r.ID:
-		lines = append(lines, kit.Gap(8), kit.Pad(0, 0, 0, 26, kit.Row(0, kit.Note("Revoking the rule"))))
+		lines = append(lines, kit.Gap(8), kit.Pad(0, 0, 0, 26, kit.Row(0, kit.Note(say.T("Revoking the rule")))))
 	case p.question == r.ID:
 		lines = append(lines, kit.Gap(10), kit.Pad(0, 0, 0, 26, p.sure(r)))
 	}
@@ -223,10 +224,10 @@ func (p *rulesPage) row(r model.RuleRow) fyne.CanvasObject {
 
 // sure asks once more before a rule is revoked.
 func (p *rulesPage) sure(r model.RuleRow) fyne.CanvasObject {
-	p.keep = kit.NewButton(kit.Plain, "Keep it", func() { p.ask("") }).Small()
-	revoke := kit.NewButton(kit.Danger, "Revoke the rule", func() { p.revoke(r.ID) }).Small().NoEnter()
-	lines := []fyne.CanvasObject{kit.Row(8, kit.NewIcon(kit.ShapeNeeds, 12, kit.Wrong), kit.Small("Revoke this rule?", kit.Bold),
-		kit.Grow(kit.Note("Then another rule decides, or you do.").CutEnd()), p.keep, revoke)}
+	p.keep = kit.NewButton(kit.Plain, say.T("Keep it"), func() { p.ask("") }).Small()
+	revoke := kit.NewButton(kit.Danger, say.T("Revoke the rule"), func() { p.revoke(r.ID) }).Small().NoEnter()
+	lines := []fyne.CanvasObject{kit.Row(8, kit.NewIcon(kit.ShapeNeeds, 12, kit.Wrong), kit.Small(say.T("Revoke this rule?"), kit.Bold),
+		kit.Grow(kit.Note(say.T("Then another rule decides, or you do.")).CutEnd()), p.keep, revoke)}
 	if p.refused != "" {
 		lines = append(lines, kit.NewParagraph(p.refused, kit.SizeSmall, kit.Wrong))
 	}
@@ -267,11 +268,11 @@ func (p *rulesPage) revoke(id string) {
 func noRules() fyne.CanvasObject {
 	all := []fyne.CanvasObject{kit.Gap(80),
 		centered(kit.Box(kit.Sunken, kit.None, 16, kit.Sized(64, 64, middle(kit.NewIcon(kit.ShapeRules, 30, kit.Quiet))))), kit.Gap(20),
-		centered(kit.Strong("There are no rules")), kit.Gap(8)}
+		centered(kit.Strong(say.T("There are no rules"))), kit.Gap(8)}
 	for _, line := range []string{
-		"Everything is asked, except what each mission was allowed at its start.",
-		"To have a request answered for you from then on, choose “Allow for this mission” in its approval.",
-		"The rule is listed here with every use, and can be revoked."} {
+		say.T("Everything is asked, except what each mission was allowed at its start."),
+		say.T("To have a request answered for you from then on, choose “Allow for this mission” in its approval."),
+		say.T("The rule is listed here with every use, and can be revoked.")} {
 		all = append(all, centered(kit.NewText(line, kit.SizeBody, kit.Quiet)), kit.Gap(3))
 	}
 	return kit.Col(0, all...)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 )
 
 // serviceControl registers, starts and stops the service, one thing at a time.
@@ -32,19 +33,19 @@ func (s *serviceControl) connected() { s.problem, s.asked = "", false }
 
 // start runs `reeve service start`, which leaves the service running on its own.
 func (s *serviceControl) start(d *desk) {
-	s.run(d, "Starting the service", func(ctx context.Context) error { return d.reeve(ctx, "service", "start") })
+	s.run(d, say.T("Starting the service"), func(ctx context.Context) error { return d.reeve(ctx, "service", "start") })
 }
 
 // install registers the service with the system, which starts it at each log-on
 // and now.
 func (s *serviceControl) install(d *desk) {
-	s.run(d, "Registering the service", func(ctx context.Context) error { return d.reeve(ctx, "service", "install") })
+	s.run(d, say.T("Registering the service"), func(ctx context.Context) error { return d.reeve(ctx, "service", "install") })
 }
 
 // restart ends the service and starts it again, as after an update. Work goes on
 // in between.
 func (s *serviceControl) restart(d *desk) {
-	s.run(d, "Restarting the service", func(ctx context.Context) error { return d.reeve(ctx, "service", "restart") })
+	s.run(d, say.T("Restarting the service"), func(ctx context.Context) error { return d.reeve(ctx, "service", "restart") })
 }
 
 // look finds out what starts the service, once, and again after each change.
@@ -58,11 +59,11 @@ func (s *serviceControl) look(d *desk) {
 		switch {
 		case err != nil: // an older program beside this one, say: nothing is claimed
 		case r.AtLogon:
-			s.starts = "at log-on and after a crash, by " + r.Manager
+			s.starts = say.T("at log-on and after a crash, by %s", r.Manager)
 		case r.Manager == "":
-			s.starts = "when somebody starts it; this system has no service manager for it"
+			s.starts = say.T("when somebody starts it; this system has no service manager for it")
 		default:
-			s.starts = "when somebody starts it"
+			s.starts = say.T("when somebody starts it")
 		}
 		d.changed()
 	})
@@ -92,7 +93,7 @@ func readRegistration(ctx context.Context, reeve string) (registration, error) {
 
 // stop asks the service to end; workers go on under their guards.
 func (s *serviceControl) stop(d *desk) {
-	s.run(d, "Stopping the service", func(ctx context.Context) error {
+	s.run(d, say.T("Stopping the service"), func(ctx context.Context) error {
 		var r wire.ServiceStopResult
 		return d.call(ctx, wire.MethodServiceStop, wire.ServiceStopParams{}, &r)
 	})
@@ -106,7 +107,7 @@ func (s *serviceControl) run(d *desk, what string, f func(context.Context) error
 	task(d, func(ctx context.Context) (struct{}, error) { return struct{}{}, f(ctx) }, func(_ struct{}, err error) {
 		s.busy, s.problem, s.asked = "", sentence(err), false
 		if err != nil {
-			d.notifier.send(model.Note{Title: what + " did not work", Body: s.problem, Do: model.DoOpen})
+			d.notifier.send(model.Note{Title: say.T("%s did not work", what), Body: s.problem, Do: model.DoOpen})
 		}
 		d.changed()
 	})
@@ -117,7 +118,7 @@ func (s *serviceControl) run(d *desk, what string, f func(context.Context) error
 // when it fails.
 func (d *desk) reeve(ctx context.Context, args ...string) error {
 	if d.o.Reeve == "" {
-		return errors.New("the program reeve was not found beside this one or on the PATH; install both from one package")
+		return errors.New(say.T("the program reeve was not found beside this one or on the PATH; install both from one package"))
 	}
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()

@@ -9,6 +9,7 @@ import (
 	"github.com/reevehq/reeve/assets"
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -29,11 +30,11 @@ type settingsPage struct {
 
 func newSettingsPage(d *desk) *settingsPage {
 	p := &settingsPage{d: d, body: kit.Col(0), agents: newAgentsCard(d), secrets: newCredentialsCard(d)}
-	p.start = kit.NewButton(kit.Plain, "Start", func() { d.service.start(d) }).Small()
-	p.stop = kit.NewButton(kit.Plain, "Stop", func() { d.service.stop(d) }).Small()
-	p.restart = kit.NewButton(kit.Plain, "Restart", func() { d.service.restart(d) }).Small()
-	p.install = kit.NewButton(kit.Plain, "Start at every log-on", func() { d.service.install(d) }).Small()
-	p.root = kit.Col(0, kit.Pad(18, 20, 8, 20, kit.Sized(0, 32, kit.Row(8, kit.Title("Settings"), kit.Spring()))),
+	p.start = kit.NewButton(kit.Plain, say.T("Start"), func() { d.service.start(d) }).Small()
+	p.stop = kit.NewButton(kit.Plain, say.T("Stop"), func() { d.service.stop(d) }).Small()
+	p.restart = kit.NewButton(kit.Plain, say.T("Restart"), func() { d.service.restart(d) }).Small()
+	p.install = kit.NewButton(kit.Plain, say.T("Start at every log-on"), func() { d.service.install(d) }).Small()
+	p.root = kit.Col(0, kit.Pad(18, 20, 8, 20, kit.Sized(0, 32, kit.Row(8, kit.Title(say.T("Settings")), kit.Spring()))),
 		kit.Grow(scroll(kit.Pad(6, 20, 20, 20, p.body))))
 	return p
 }
@@ -59,30 +60,30 @@ func (p *settingsPage) refresh() {
 	var rows []fyne.CanvasObject
 	switch {
 	case busy:
-		rows = append(rows, setting("State", p.d.service.busy))
+		rows = append(rows, setting(say.T("State"), p.d.service.busy))
 	case link == model.Running:
-		rows = append(rows, setting("State", "running"), setting("Version", s.Version, kit.Mono), setting("Generation", fmt.Sprint(s.Generation), kit.Mono),
-			setting("Process", fmt.Sprint(s.PID), kit.Mono), setting("Started", model.Clock(s.StartedAt, p.d.now())),
-			setting("Missions", model.Count(s.Live, "live mission", "live missions")), setting("Socket", s.Socket, kit.Mono), setting("State is in", s.StateDir, kit.Mono))
+		rows = append(rows, setting(say.T("State"), "running"), setting(say.T("Version"), s.Version, kit.Mono), setting(say.T("Generation"), fmt.Sprint(s.Generation), kit.Mono),
+			setting(say.T("Process"), fmt.Sprint(s.PID), kit.Mono), setting(say.T("Started"), model.Clock(s.StartedAt, p.d.now())),
+			setting(say.T("Missions"), say.N(s.Live, "%d live mission", "%d live missions")), setting(say.T("Socket"), s.Socket, kit.Mono), setting(say.T("State is in"), s.StateDir, kit.Mono))
 	default:
-		rows = append(rows, setting("State", text))
+		rows = append(rows, setting(say.T("State"), text))
 	}
 	if p.d.service.look(p.d); p.d.service.starts != "" {
-		rows = append(rows, setting("Starts", p.d.service.starts))
+		rows = append(rows, setting(say.T("Starts"), p.d.service.starts))
 	}
-	all := []fyne.CanvasObject{sectionHead("Service", p.install, p.start, p.stop, p.restart), kit.Card(kit.Pad(6, 0, 6, 0, kit.Col(0, rows...)))}
+	all := []fyne.CanvasObject{sectionHead(say.T("Service"), p.install, p.start, p.stop, p.restart), kit.Card(kit.Pad(6, 0, 6, 0, kit.Col(0, rows...)))}
 	if p.d.service.problem != "" {
-		all = append(all, kit.Gap(12), problemBox("That did not work", p.d.service.problem))
+		all = append(all, kit.Gap(12), problemBox(say.T("That did not work"), p.d.service.problem))
 	}
 	for _, n := range s.Notes {
 		all = append(all, kit.Gap(8), kit.NewParagraph(model.Clean(n), kit.SizeSmall, kit.Quiet))
 	}
 	all = append(append(all, kit.Gap(20)), p.agents.draw()...)
 	all = append(append(all, kit.Gap(20)), p.secrets.draw()...)
-	all = append(all, kit.Gap(20), sectionHead("About"), kit.Card(kit.Pad(6, 0, 6, 0, kit.Col(0,
-		setting("Reeve desktop", p.d.o.Version, kit.Mono),
-		setting("Fonts", "Inter and IBM Plex Mono, under the SIL Open Font License 1.1"),
-		kit.Pad(6, 14, 8, 14, kit.Row(8, kit.NewButton(kit.Plain, "Licences of the fonts", p.licences).Small()))))))
+	all = append(all, kit.Gap(20), sectionHead(say.T("About")), kit.Card(kit.Pad(6, 0, 6, 0, kit.Col(0,
+		setting(say.T("Reeve desktop"), p.d.o.Version, kit.Mono),
+		setting(say.T("Fonts"), "Inter and IBM Plex Mono, under the SIL Open Font License 1.1"),
+		kit.Pad(6, 14, 8, 14, kit.Row(8, kit.NewButton(kit.Plain, say.T("Licences of the fonts"), p.licences).Small()))))))
 	kit.Set(p.body, all...)
 }
 
@@ -113,7 +114,7 @@ func (p *settingsPage) licences() {
 	for _, name := range names {
 		lines = append(lines, kit.Lines(name+"\n\n"+texts[name]+"\n")...)
 	}
-	w := p.d.app.NewWindow("Licences of the fonts")
+	w := p.d.app.NewWindow(say.T("Licences of the fonts"))
 	w.SetPadded(false)
 	w.SetContent(kit.Over(kit.Surface, kit.Pad(12, 0, 12, 0, kit.CodeList(lines, kit.SizeSmall, 18))))
 	w.Resize(fyne.NewSize(760, 560))
@@ -175,7 +176,7 @@ func newLinkPage(d *desk) *linkPage {
 		}
 		d.service.start(d)
 	})
-	p.install = kit.NewButton(kit.Plain, "Start it now and at every log-on", func() { d.service.install(d) })
+	p.install = kit.NewButton(kit.Plain, say.T("Start it now and at every log-on"), func() { d.service.install(d) })
 	return p
 }
 
@@ -207,19 +208,19 @@ func (p *linkPage) refresh() {
 		return
 	}
 	p.shown = key
-	title, shape, color, tint := "Connecting to the service", kit.ShapeNews, kit.Quiet, kit.Sunken
+	title, shape, color, tint := say.T("Connecting to the service"), kit.ShapeNews, kit.Quiet, kit.Sunken
 	label := ""
 	switch link {
 	case model.NoService:
-		title, shape, label = "The service is not running", kit.ShapeStopped, "Start the service"
-		text = "Start it to go on. Nothing is lost: missions keep their state."
+		title, shape, label = say.T("The service is not running"), kit.ShapeStopped, say.T("Start the service")
+		text = say.T("Start it to go on. Nothing is lost: missions keep their state.")
 	case model.Mismatch:
-		title, shape, color, tint, label = "The service is another version", kit.ShapeFailed, kit.Wrong, kit.WrongTint, "Restart the service"
+		title, shape, color, tint, label = say.T("The service is another version"), kit.ShapeFailed, kit.Wrong, kit.WrongTint, say.T("Restart the service")
 	case model.Connecting:
-		text = "It looks after your missions and answers in a moment."
+		text = say.T("It looks after your missions and answers in a moment.")
 	}
 	if busy != "" {
-		title, text, label = busy, "This takes a few seconds.", ""
+		title, text, label = busy, say.T("This takes a few seconds."), ""
 	}
 	cells := []fyne.CanvasObject{
 		centered(kit.Box(tint, kit.None, 16, kit.Sized(64, 64, middle(kit.NewIcon(shape, 30, color))))), kit.Gap(20),
@@ -234,10 +235,10 @@ func (p *linkPage) refresh() {
 		cells = append(cells, kit.Gap(10), centered(p.install))
 	}
 	if problem != "" {
-		cells = append(cells, kit.Gap(22), problemBox("That did not work", problem))
+		cells = append(cells, kit.Gap(22), problemBox(say.T("That did not work"), problem))
 	}
 	if link == model.NoService && busy == "" {
-		cells = append(cells, kit.Gap(22), centered(kit.Row(4, kit.Note("From a terminal:"), kit.Small("reeve service run", kit.Mono))))
+		cells = append(cells, kit.Gap(22), centered(kit.Row(4, kit.Note(say.T("From a terminal:")), kit.Small("reeve service run", kit.Mono))))
 	}
 	p.root.Objects = []fyne.CanvasObject{kit.Col(0, kit.Spring(), centered(kit.Sized(480, 0, kit.Col(0, cells...))), kit.Spring(), kit.Gap(30))}
 	p.root.Refresh()

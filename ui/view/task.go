@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/say"
 )
 
 // callLimit bounds one call to the service. Stopping a mission may take the
 // time that its processes are given to end.
 const callLimit = 60 * time.Second
 
-var errNotConnected = errors.New("there is no connection to the service; wait until it is back, or start it")
+var errNotConnected = errors.New(say.Key("there is no connection to the service; wait until it is back, or start it"))
 
 // background runs f in a goroutine that ends with the program.
 func (d *desk) background(f func(context.Context)) {
@@ -52,15 +53,18 @@ func sentence(err error) string {
 		return ""
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return "The service did not answer in time. Try again; if that does not help, restart the service."
+		return say.T("The service did not answer in time. Try again; if that does not help, restart the service.")
 	}
 	text := err.Error()
+	if errors.Is(err, errNotConnected) {
+		text = say.Word(errNotConnected.Error())
+	}
 	var refused *wire.Error
 	if errors.As(err, &refused) {
 		text = refused.Message
 	}
 	if text = strings.TrimSpace(text); text == "" {
-		return "It did not work, and nothing says why."
+		return say.T("It did not work, and nothing says why.")
 	}
 	text = strings.ToUpper(text[:1]) + text[1:]
 	if !strings.HasSuffix(text, ".") {

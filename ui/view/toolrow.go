@@ -11,6 +11,7 @@ import (
 
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -39,7 +40,7 @@ func (v *transcriptView) tool(i int, it model.Item) fyne.CanvasObject {
 		}
 		cells = append(cells, kit.Gap(10), kit.NewIcon(kit.ShapeFailed, 11, kit.Wrong), kit.Gap(5), kit.Shrink(kit.NewText(text, kit.SizeSmall, kit.Wrong).CutEnd()))
 	case "unknown":
-		cells = append(cells, kit.Gap(10), kit.NewIcon(kit.ShapeNeeds, 11, kit.Waiting), kit.Gap(5), kit.NewText("no result known", kit.SizeSmall, kit.Waiting))
+		cells = append(cells, kit.Gap(10), kit.NewIcon(kit.ShapeNeeds, 11, kit.Waiting), kit.Gap(5), kit.NewText(say.T("no result known"), kit.SizeSmall, kit.Waiting))
 	case "denied", "cancelled":
 		cells = append(cells, kit.Gap(10), kit.NewIcon(kit.ShapeStopped, 10, kit.Quiet), kit.Gap(5), kit.Note(t.Status))
 	case "running":
@@ -61,18 +62,18 @@ func (v *transcriptView) inside(t *model.ToolRow) fyne.CanvasObject {
 			blocks = append(blocks, v.block(t.Name+": "+name, name, text, diff))
 		}
 	}
-	add("Command", t.Command, false)
+	add(say.T("Command"), t.Command, false)
 	if t.Command == "" && t.Diff == "" {
-		add("Input", indented(t.Input), false)
+		add(say.T("Input"), indented(t.Input), false)
 	}
-	add("Change", t.Diff, true)
+	add(say.T("Change"), t.Diff, true)
 	output := t.Output
 	if t.Cut > 0 {
-		output += fmt.Sprintf("\n(%d more bytes were not kept)", t.Cut)
+		output += "\n" + say.T("(%d more bytes were not kept)", t.Cut)
 	}
-	add("Output", output, false)
+	add(say.T("Output"), output, false)
 	if len(blocks) == 0 {
-		blocks = append(blocks, kit.Note("Nothing went in or came out."))
+		blocks = append(blocks, kit.Note(say.T("Nothing went in or came out.")))
 	}
 	return kit.Col(6, blocks...)
 }
@@ -93,7 +94,7 @@ func (v *transcriptView) block(title, name, text string, diff bool) fyne.CanvasO
 	}
 	parts := []fyne.CanvasObject{body}
 	if total > blockLines {
-		parts = append(parts, kit.HLine(), kit.Pad(3, 8, 3, 8, kit.Row(6, kit.NewButton(kit.QuietButton, fmt.Sprintf("Show all %d lines", total), func() {
+		parts = append(parts, kit.HLine(), kit.Pad(3, 8, 3, 8, kit.Row(6, kit.NewButton(kit.QuietButton, say.N(total, "Show all %d lines", "Show all %d lines"), func() {
 			v.d.openText(title, lines, diff)
 		}).Small())))
 	}

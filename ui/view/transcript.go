@@ -11,6 +11,7 @@ import (
 
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -166,14 +167,14 @@ func (v *transcriptView) flush(m wire.Mission, pending []wire.Approval, now time
 	case v.drawn > 0:
 		text = ""
 	case m.Session == "" && m.StartedAt == nil:
-		text = "Nothing runs before you approve it."
+		text = say.T("Nothing runs before you approve it.")
 		if m.EndedAt != nil {
-			text = "Nothing ran."
+			text = say.T("Nothing ran.")
 		}
 	case !v.loaded:
-		text = "Reading the transcript"
+		text = say.T("Reading the transcript")
 	default:
-		text = "The agent is starting."
+		text = say.T("The agent is starting.")
 	}
 	if text != v.empty.Text() {
 		v.empty.SetText(text)
@@ -192,9 +193,9 @@ func sorted(set map[int]bool) []int {
 
 // about says how much there is, for the footer.
 func (v *transcriptView) about(ended bool) string {
-	text := model.Count(v.log.Entries(), "entry", "entries")
+	text := say.N(v.log.Entries(), "%d entry", "%d entries")
 	if !ended {
-		text += ", live"
+		text += say.T(", live")
 	}
 	return text
 }
@@ -227,7 +228,7 @@ func (v *transcriptView) build(i int) fyne.CanvasObject {
 		return v.heading(i, it)
 	case model.ItemSteering:
 		return v.at(it.At, kit.Pad(2, 0, 2, 0, kit.Box(kit.AccentTint, kit.None, 8, kit.Pad(6, 12, 6, 12, kit.Columns(8,
-			kit.Col(0, kit.Sized(0, 20, kit.Row(0, kit.NewText("You", kit.SizeSmall, kit.Accent, kit.Bold)))),
+			kit.Col(0, kit.Sized(0, 20, kit.Row(0, kit.NewText(say.T("You"), kit.SizeSmall, kit.Accent, kit.Bold)))),
 			kit.Grow(kit.Wrapped(it.Text)), kit.Col(0, kit.Sized(0, 20, kit.Row(0, kit.Note(it.Note)))))))))
 	case model.ItemText:
 		return v.at(it.At, kit.Pad(2, 0, 2, 0, kit.AtMost(760, kit.Wrapped(strings.TrimRight(it.Text, "\n ")))))
@@ -264,15 +265,15 @@ func (v *transcriptView) at(t time.Time, o fyne.CanvasObject) fyne.CanvasObject 
 func (v *transcriptView) heading(i int, it model.Item) fyne.CanvasObject {
 	h := it.Heading
 	clock := func(t time.Time) string { return t.In(v.now.Location()).Format("15:04") }
-	span := "since " + clock(h.From)
+	span := say.T("since %s", clock(h.From))
 	if h.To != nil {
-		span = clock(h.From) + " to " + clock(*h.To)
+		span = say.T("%s to %s", clock(h.From), clock(*h.To))
 	}
 	if h.Outcome != "" {
 		span = h.Outcome + "  ·  " + span
 	}
 	if h.Tools > 0 {
-		span += "  ·  " + model.Count(h.Tools, "tool", "tools")
+		span += "  ·  " + say.N(h.Tools, "%d tool", "%d tools")
 	}
 	if h.Tokens != "" {
 		span += "  ·  " + h.Tokens
@@ -290,10 +291,10 @@ func chevron(open bool) kit.Shape {
 
 func (v *transcriptView) thought(i int, it model.Item) fyne.CanvasObject {
 	if it.Open {
-		return v.at(it.At, kit.Col(0, kit.NewPress(kit.Sized(0, 24, kit.Row(6, kit.NewIcon(kit.ShapeDown, 12, kit.Quiet), kit.Note("Thought", kit.Bold), kit.Spring())), 6, func() { v.toggle(i) }),
+		return v.at(it.At, kit.Col(0, kit.NewPress(kit.Sized(0, 24, kit.Row(6, kit.NewIcon(kit.ShapeDown, 12, kit.Quiet), kit.Note(say.T("Thought"), kit.Bold), kit.Spring())), 6, func() { v.toggle(i) }),
 			kit.Pad(0, 0, 2, 18, kit.AtMost(740, kit.NewParagraph(it.Text, kit.SizeSmall, kit.Quiet)))))
 	}
-	return v.at(it.At, kit.NewPress(kit.Sized(0, 24, kit.Row(6, kit.NewIcon(kit.ShapeRight, 12, kit.Quiet), kit.Note("Thought", kit.Bold), kit.Grow(kit.Note(oneLine(it.Text), kit.Italic).CutEnd()))), 6, func() { v.toggle(i) }))
+	return v.at(it.At, kit.NewPress(kit.Sized(0, 24, kit.Row(6, kit.NewIcon(kit.ShapeRight, 12, kit.Quiet), kit.Note(say.T("Thought"), kit.Bold), kit.Grow(kit.Note(oneLine(it.Text), kit.Italic).CutEnd()))), 6, func() { v.toggle(i) }))
 }
 
 func planSteps(steps []wire.PlanStep) fyne.CanvasObject {
@@ -317,27 +318,32 @@ func (v *transcriptView) permission(it model.Item) fyne.CanvasObject {
 	if i := slices.IndexFunc(v.pending, func(a wire.Approval) bool { return a.ID == p.Approval }); i >= 0 {
 		return kit.Pad(4, 10, 6, 52, waitingCard(v.d, v.pending[i], v.now))
 	}
-	shape, color, word := kit.ShapeNews, kit.Quiet, p.State
+	shape, color, text := kit.ShapeNews, kit.Quiet, capital(p.State)
 	switch p.State {
 	case "allowed":
-		shape, color = kit.ShapeCheck, kit.Done
+		shape, color, text = kit.ShapeCheck, kit.Done, say.T("Allowed")
 	case "denied":
-		shape, color = kit.ShapeFailed, kit.Wrong
+		shape, color, text = kit.ShapeFailed, kit.Wrong, say.T("Denied")
+	case "expired":
+		text = say.T("Expired")
+	case "withdrawn":
+		text = say.T("Withdrawn")
+	case "stale":
+		text = say.T("Stale")
 	case "pending":
-		word = "asked"
+		text = say.As("it was", "Asked")
 	}
 	if rule, ok := strings.CutPrefix(p.By, "rule "); ok && p.State == "allowed" {
 		// Nobody had to look at it; it is told, quietly.
-		return v.at(it.At, kit.Sized(0, 24, kit.Row(6, kit.NewIcon(kit.ShapeCheck, 10, kit.Quiet), kit.Note("allowed unasked ("+rule+")"), kit.Shrink(kit.NewText(p.Asks.Code, kit.SizeSmall, kit.Quiet, kit.Mono).CutEnd()))))
+		return v.at(it.At, kit.Sized(0, 24, kit.Row(6, kit.NewIcon(kit.ShapeCheck, 10, kit.Quiet), kit.Note(say.T("allowed unasked (%s)", rule)), kit.Shrink(kit.NewText(p.Asks.Code, kit.SizeSmall, kit.Quiet, kit.Mono).CutEnd()))))
 	}
-	text := capital(word)
 	if p.By != "" && strings.Contains(p.By, fmt.Sprintf("(pid %d)", v.d.o.PID)) {
-		text += " by you"
+		text = say.T("%s by you", text)
 	} else if p.By != "" && p.By != "person" {
-		text += " by " + p.By
+		text = say.T("%s by %s", text, p.By)
 	}
 	if p.Reason != "" {
-		text += ": “" + p.Reason + "”"
+		text = say.T("%s: “%s”", text, p.Reason)
 	}
 	return v.at(it.At, kit.Sized(0, 24, kit.Row(6, kit.NewIcon(shape, 12, color), kit.NewText(text, kit.SizeSmall, color, kit.Bold), kit.Shrink(kit.Small(p.Asks.Code, kit.Mono).CutEnd()))))
 }
@@ -352,18 +358,18 @@ func waitingCard(d *desk, a wire.Approval, now time.Time) fyne.CanvasObject {
 	wants := model.Wants(a)
 	note := model.ProviderTitle(a.Provider) + " " + wants.Text
 	if len(v.Parts) > 0 && v.Parts[0].Kind == model.PartCommand {
-		note = model.ProviderTitle(a.Provider) + " wants to run a command"
+		note = say.T("%s wants to run a command", model.ProviderTitle(a.Provider))
 	}
-	note += "  ·  asked " + a.CreatedAt.In(now.Location()).Format("15:04:05")
+	note += "  ·  " + say.T("asked %s", a.CreatedAt.In(now.Location()).Format("15:04:05"))
 	if a.ExpiresAt != nil {
-		note += ", expires at " + model.Clock(*a.ExpiresAt, now)
+		note += ", " + say.T("expires at %s", model.Clock(*a.ExpiresAt, now))
 	}
-	lines := []fyne.CanvasObject{kit.Row(8, kit.NewText("Waits for you", kit.SizeSmall, kit.Waiting, kit.Bold), kit.Grow(kit.Note(note).CutEnd()))}
+	lines := []fyne.CanvasObject{kit.Row(8, kit.NewText(say.T("Waits for you"), kit.SizeSmall, kit.Waiting, kit.Bold), kit.Grow(kit.Note(note).CutEnd()))}
 	if len(v.Parts) > 0 && v.Parts[0].Kind == model.PartCommand {
 		shown := spans(v.Parts[0].Shown.Lines)
 		lines = append(lines, kit.PlainCode(shown[:min(cardLines, len(shown))], kit.SizeSmall, 18))
 		if more := len(shown) - cardLines; more > 0 {
-			lines = append(lines, kit.Note("and "+model.Count(more, "more line", "more lines")))
+			lines = append(lines, kit.Note(say.N(more, "and %d more line", "and %d more lines")))
 		}
 	} else if wants.Code != "" {
 		tail := wants.Tail
@@ -372,5 +378,5 @@ func waitingCard(d *desk, a wire.Approval, now time.Time) fyne.CanvasObject {
 	return kit.Box(kit.WaitingTint, kit.WaitingLine, 8, kit.Pad(10, 12, 10, 12, kit.Row(0,
 		kit.Start(kit.Pad(2, 0, 0, 0, kit.NewIcon(kit.ShapeNeeds, 14, kit.Waiting))), kit.Gap(10),
 		kit.Grow(kit.Col(4, lines...)), kit.Gap(16),
-		kit.NewButton(kit.Primary, "Review", func() { d.review(a.ID) }))))
+		kit.NewButton(kit.Primary, say.T("Review"), func() { d.review(a.ID) }))))
 }

@@ -1,13 +1,13 @@
 package view
 
 import (
-	"fmt"
 	"strings"
 
 	"fyne.io/fyne/v2"
 	"fyne.io/fyne/v2/driver/desktop"
 
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -35,12 +35,12 @@ type mainWindow struct {
 	footer    *footer
 }
 
-// Names of the pages.
-const (
-	pageMissions  = "Missions"
-	pageApprovals = "Approvals"
-	pageRules     = "Rules and audit"
-	pageSettings  = "Settings"
+// Names of the pages: keys, for say.Word.
+var (
+	pageMissions  = say.Key("Missions")
+	pageApprovals = say.Key("Approvals")
+	pageRules     = say.Key("Rules and audit")
+	pageSettings  = say.Key("Settings")
 )
 
 // newMainWindow builds the content; see openMain for the window.
@@ -193,23 +193,23 @@ func newFooter(d *desk) *footer {
 
 func (f *footer) refresh() {
 	link, _ := f.d.st.Link()
-	shape, color, text, about := kit.ShapeWorking, kit.Done, "Service running", ""
+	shape, color, text, about := kit.ShapeWorking, kit.Done, say.T("Service running"), ""
 	switch link {
 	case model.Running:
 		if s := f.d.st.Service(); s.Version != "" {
-			about = fmt.Sprintf("%s  ·  generation %d", model.Clean(s.Version), s.Generation)
+			about = model.Clean(s.Version) + "  ·  " + say.T("generation %d", s.Generation)
 			if s.Refusals > 0 {
-				about += "  ·  " + model.Count(s.Refusals, "worker refused", "workers refused")
+				about += "  ·  " + say.N(s.Refusals, "%d worker refused", "%d workers refused")
 			}
 		}
 	case model.NoService:
-		shape, color, text = kit.ShapeStopped, kit.Quiet, "Service stopped"
+		shape, color, text = kit.ShapeStopped, kit.Quiet, say.T("Service stopped")
 	case model.Mismatch:
-		shape, color, text = kit.ShapeFailed, kit.Wrong, "Another version of the service"
+		shape, color, text = kit.ShapeFailed, kit.Wrong, say.T("Another version of the service")
 	case model.Updating:
-		shape, color, text = kit.ShapeNews, kit.Quiet, "Service is being updated"
+		shape, color, text = kit.ShapeNews, kit.Quiet, say.T("Service is being updated")
 	default:
-		shape, color, text = kit.ShapeNews, kit.Quiet, "Connecting"
+		shape, color, text = kit.ShapeNews, kit.Quiet, say.T("Connecting")
 	}
 	if f.d.service.busy != "" {
 		shape, color, text, about = kit.ShapeNews, kit.Quiet, f.d.service.busy, ""
@@ -225,7 +225,7 @@ func (f *footer) refresh() {
 // are ready.
 func (f *footer) notice(link model.Link) string {
 	if f.d.trayKnown && !f.d.hasTray {
-		return "This desktop has no tray. Closing this window quits; the service goes on."
+		return say.T("This desktop has no tray. Closing this window quits; the service goes on.")
 	}
 	var ready []string
 	if link == model.Running {
@@ -239,7 +239,7 @@ func (f *footer) notice(link model.Link) string {
 	case 0:
 		return ""
 	case 1:
-		return ready[0] + " ready"
+		return say.T("%s ready", ready[0])
 	}
-	return strings.Join(ready[:len(ready)-1], ", ") + " and " + ready[len(ready)-1] + " ready"
+	return say.T("%s and %s ready", strings.Join(ready[:len(ready)-1], ", "), ready[len(ready)-1])
 }

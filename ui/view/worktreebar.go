@@ -3,7 +3,6 @@ package view
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"fyne.io/fyne/v2"
@@ -11,6 +10,7 @@ import (
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
+	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
 
@@ -80,23 +80,27 @@ func (b *worktreeBar) buttons(m wire.Mission) []fyne.CanvasObject {
 		enable(x, b.busy == "")
 		return x
 	}
-	open := button("Open the folder", func() { b.v.w.d.openFolder(m.Worktree.Path, b.refused("It can't be opened")) })
+	open := button(say.T("Open the folder"), func() { b.v.w.d.openFolder(m.Worktree.Path, b.refused(say.T("It can't be opened"))) })
 	if !mission.Phase(m.Phase).Terminal() {
 		return []fyne.CanvasObject{open}
 	}
-	remove := button("Remove", func() { b.act("Removing", wire.WorktreeParams{Action: wire.WorktreeRemove}) })
+	remove := button(say.T("Remove"), func() {
+		b.act(say.T("Removing"), say.T("Nothing was removed"), wire.WorktreeParams{Action: wire.WorktreeRemove})
+	})
 	if len(model.WorktreeLosses(*s)) > 0 {
-		remove = button("Remove…", b.askRemove)
+		remove = button(say.T("Remove…"), b.askRemove)
 	}
 	if s.Missing {
 		return []fyne.CanvasObject{remove}
 	}
-	out := []fyne.CanvasObject{button("Keep", b.keep)}
+	out := []fyne.CanvasObject{button(say.T("Keep"), b.keep)}
 	if s.Files > 0 {
-		out = append(out, button("Commit…", b.askCommit))
+		out = append(out, button(say.T("Commit…"), b.askCommit))
 	}
 	if s.Ahead > 0 && !s.Merged {
-		out = append(out, button("Merge", func() { b.act("Merging", wire.WorktreeParams{Action: wire.WorktreeMerge}) }))
+		out = append(out, button(say.T("Merge"), func() {
+			b.act(say.T("Merging"), say.T("Nothing was merged"), wire.WorktreeParams{Action: wire.WorktreeMerge})
+		}))
 	}
 	return append(out, open, remove)
 }
@@ -126,24 +130,24 @@ func (b *worktreeBar) dismiss() { b.tell(nil) }
 
 func (b *worktreeBar) refused(title string) func(error) {
 	return func(err error) {
-		b.tell(problemBox(title, sentence(err), kit.NewButton(kit.Plain, "Close", b.dismiss).Small()))
+		b.tell(problemBox(title, sentence(err), kit.NewButton(kit.Plain, say.T("Close"), b.dismiss).Small()))
 	}
 }
 
 // said is a line about what was done.
 func (b *worktreeBar) said(text string) {
 	b.tell(kit.Box(kit.DoneTint, kit.None, 8, kit.Pad(8, 12, 8, 12, kit.Columns(8, kit.Col(0, kit.Gap(2), kit.NewIcon(kit.ShapeDone, 14, kit.Done)),
-		kit.Grow(kit.NewParagraph(model.Clean(text), kit.SizeSmall, kit.Ink)), kit.Col(0, kit.NewButton(kit.QuietButton, "Close", b.dismiss).Small())))))
+		kit.Grow(kit.NewParagraph(model.Clean(text), kit.SizeSmall, kit.Ink)), kit.Col(0, kit.NewButton(kit.QuietButton, say.T("Close"), b.dismiss).Small())))))
 }
 
 // keep does nothing but say where everything is.
 func (b *worktreeBar) keep() {
 	m, _ := b.v.w.d.st.Mission(b.v.w.id)
-	b.said("It stays as it is, in " + model.Path(m.Worktree.Path, b.v.w.d.o.Home) + ", on the branch " + m.Worktree.Branch + ". You can come back to this later.")
+	b.said(say.T("It stays as it is, in %s, on the branch %s. You can come back to this later.", model.Path(m.Worktree.Path, b.v.w.d.o.Home), m.Worktree.Branch))
 }
 
 // act asks the service to change the worktree; what it refuses is shown here.
-func (b *worktreeBar) act(doing string, p wire.WorktreeParams) {
+func (b *worktreeBar) act(doing, nothing string, p wire.WorktreeParams) {
 	w := b.v.w
 	p.ID, p.RequestKey = w.id, requestKey()
 	b.busy, b.told = doing, nil
@@ -155,7 +159,7 @@ func (b *worktreeBar) act(doing string, p wire.WorktreeParams) {
 	}, func(r wire.WorktreeResult, err error) {
 		b.busy, b.key = "", ""
 		if err != nil {
-			b.refused(map[string]string{"Committing": "Nothing was committed", "Merging": "Nothing was merged", "Removing": "Nothing was removed"}[doing])(err)
+			b.refused(nothing)(err)
 			var lost *wire.Error
 			if errors.As(err, &lost) && lost.Code == wire.CodeConflict {
 				b.v.read() // it is not as it was shown
@@ -178,17 +182,17 @@ func (b *worktreeBar) askCommit() {
 	m, _ := b.v.w.d.st.Mission(b.v.w.id)
 	message := newEntry()
 	message.SetText(oneLine(m.Title))
-	commit := kit.NewButton(kit.Plain, "Commit", nil)
+	commit := kit.NewButton(kit.Plain, say.T("Commit"), nil)
 	do := func() {
 		if text := strings.TrimSpace(message.Text); text != "" {
-			b.act("Committing", wire.WorktreeParams{Action: wire.WorktreeCommit, Message: text})
+			b.act(say.T("Committing"), say.T("Nothing was committed"), wire.WorktreeParams{Action: wire.WorktreeCommit, Message: text})
 		}
 	}
 	commit.OnTapped = do
 	message.OnChanged = func(text string) { enable(commit, strings.TrimSpace(text) != "") }
 	message.OnSubmitted = func(string) { do() }
 	message.onEscape = b.dismiss
-	b.ask(kit.Col(6, kit.Note("Message of the commit"), kit.Row(8, kit.Grow(kit.FieldFor(message, false, 32)), kit.NewButton(kit.Plain, "Cancel", b.dismiss), commit)), message)
+	b.ask(kit.Col(6, kit.Note(say.T("Message of the commit")), kit.Row(8, kit.Grow(kit.FieldFor(message, false, 32)), kit.NewButton(kit.Plain, say.T("Cancel"), b.dismiss), commit)), message)
 }
 
 // askRemove lists exactly what would be lost, and repeats to the service the
@@ -196,12 +200,12 @@ func (b *worktreeBar) askCommit() {
 func (b *worktreeBar) askRemove() {
 	m, _ := b.v.w.d.st.Mission(b.v.w.id)
 	s := *b.v.data.Worktree
-	keep := kit.NewButton(kit.Plain, "Keep it", b.dismiss)
-	remove := kit.NewButton(kit.Danger, "Remove and lose it", func() {
-		b.act("Removing", wire.WorktreeParams{Action: wire.WorktreeRemove, Discard: s.Digest})
+	keep := kit.NewButton(kit.Plain, say.T("Keep it"), b.dismiss)
+	remove := kit.NewButton(kit.Danger, say.T("Remove and lose it"), func() {
+		b.act(say.T("Removing"), say.T("Nothing was removed"), wire.WorktreeParams{Action: wire.WorktreeRemove, Discard: s.Digest})
 	}).NoEnter()
 	lines := []fyne.CanvasObject{
-		kit.Row(8, kit.NewIcon(kit.ShapeNeeds, 14, kit.Wrong), kit.Grow(kit.Body("Remove the worktree and lose this?", kit.Bold).CutEnd()), keep, remove),
+		kit.Row(8, kit.NewIcon(kit.ShapeNeeds, 14, kit.Wrong), kit.Grow(kit.Body(say.T("Remove the worktree and lose this?"), kit.Bold).CutEnd()), keep, remove),
 		kit.Pad(0, 0, 0, 22, losses(model.WorktreeLosses(s)))}
 	if stays := model.BranchStays(*m.Worktree, s); stays != "" {
 		lines = append(lines, kit.Pad(0, 0, 0, 22, kit.NewParagraph(stays, kit.SizeSmall, kit.Quiet)))
@@ -218,7 +222,7 @@ func losses(all []model.Loss) fyne.CanvasObject {
 			rows = append(rows, kit.Sized(0, 18, kit.Row(0, kit.Grow(kit.Small(f, kit.Mono).CutMiddle()))))
 		}
 		if l.More > 0 && len(l.Files) > 0 {
-			rows = append(rows, kit.Sized(0, 18, kit.Row(0, kit.Note(fmt.Sprintf("and %d more", l.More)))))
+			rows = append(rows, kit.Sized(0, 18, kit.Row(0, kit.Note(say.T("and %d more", l.More)))))
 		}
 	}
 	var height float32

@@ -2,8 +2,9 @@ package kit
 
 import (
 	"fyne.io/fyne/v2"
-	"fyne.io/fyne/v2/lang"
 	"fyne.io/fyne/v2/widget"
+
+	"github.com/reevehq/reeve/ui/say"
 )
 
 // State is how something stands. It is never shown by colour alone: each state
@@ -26,20 +27,20 @@ var states = [...]struct {
 	word        string
 	color, tint Color
 }{
-	Working:        {ShapeWorking, "working", Accent, AccentTint},
-	WaitingForNews: {ShapeNews, "waiting for news", Quiet, Sunken},
-	NeedsYou:       {ShapeNeeds, "needs you", Waiting, WaitingTint},
-	Stopped:        {ShapeStopped, "stopped", Quiet, Sunken},
-	Succeeded:      {ShapeDone, "done", Done, DoneTint},
-	Failed:         {ShapeFailed, "failed", Wrong, WrongTint},
-	Paused:         {ShapePaused, "paused", Quiet, Sunken},
+	Working:        {ShapeWorking, say.Key("working"), Accent, AccentTint},
+	WaitingForNews: {ShapeNews, say.Key("waiting for news"), Quiet, Sunken},
+	NeedsYou:       {ShapeNeeds, say.Key("needs you"), Waiting, WaitingTint},
+	Stopped:        {ShapeStopped, say.Key("stopped"), Quiet, Sunken},
+	Succeeded:      {ShapeDone, say.Key("done"), Done, DoneTint},
+	Failed:         {ShapeFailed, say.Key("failed"), Wrong, WrongTint},
+	Paused:         {ShapePaused, say.Key("paused"), Quiet, Sunken},
 }
 
 // Shape is the state's drawing.
 func (s State) Shape() Shape { return states[s].shape }
 
 // Word says the state, in the user's language.
-func (s State) Word() string { return lang.L(states[s].word) }
+func (s State) Word() string { return say.Word(states[s].word) }
 
 // Color is the colour of the state's shape and word.
 func (s State) Color() Color { return states[s].color }
