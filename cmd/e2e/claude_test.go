@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -169,11 +170,14 @@ func TestClaudePause(t *testing.T) {
 	v.settled(end)
 }
 
-// noProvider demands that nothing of the worker runs but its guard. Git may: the
-// service itself has it look at the checkout, as that of a lost worker.
+// git is what the service itself has look at a checkout, as that of a lost worker.
+func git(process string) bool { return gitProcess.MatchString(process) }
+
+var gitProcess = regexp.MustCompile(`^\d+ ([^ ]*/)?git `)
+
+// noProvider demands that nothing of the worker runs but its guard.
 func (v *view) noProvider(m wire.Mission) {
 	v.m.t.Helper()
-	git := func(p string) bool { return regexp.MustCompile(`^\d+ ([^ ]*/)?git `).MatchString(p) }
 	for _, p := range v.m.processes() {
 		if !ours(p) && !git(p) {
 			v.m.t.Errorf("still runs: %s", p)
@@ -200,8 +204,8 @@ func TestClaudeStop(t *testing.T) {
 		t.Errorf("shown %q, runs %q", s.Command, command)
 	}
 	v.answer(ask, wire.AnswerParams{Allow: true})
-	if b, err := os.ReadFile(fifo); err != nil || string(b) != "started\n" {
-		t.Fatalf("the command said %q, %v", b, err)
+	if said := m.told(fifo); said != "started" {
+		t.Fatalf("the command said %q", said)
 	}
 	end := do[wire.MissionResult](v, wire.MethodMissionStop, wire.MissionParams{ID: mi.ID}).Mission
 	if end.Phase != "stopped" || end.EndReason != "person" {
@@ -318,6 +322,15 @@ func TestClaudeRoom(t *testing.T) {
 	}
 }
 
+// asked tells whether a request to the model has all of that in a part. It need not
+// be the last one: an agent may ask a model for other things, too.
+func asked(stub *modelstub.Server, part func(modelstub.Request) []string, all ...string) bool {
+	return slices.ContainsFunc(stub.Requests(), func(r modelstub.Request) bool {
+		text := strings.Join(part(r), "\n")
+		return !slices.ContainsFunc(all, func(s string) bool { return !strings.Contains(text, s) })
+	})
+}
+
 // roomMission lets an agent look at its mission and write to its room, which asks
 // nobody, and then answer a message of the person's.
 func roomMission(t *testing.T, v *view, stub *modelstub.Server, terms func(folder, scope string) wire.MissionStartParams, repo string, call func(tool string, input any) string) {
@@ -332,9 +345,8 @@ func roomMission(t *testing.T, v *view, stub *modelstub.Server, terms func(folde
 	if waiting.UnaskedUses["room"] != 2 || waiting.Denials.Count != 0 {
 		t.Errorf("unasked %v, denied %+v", waiting.UnaskedUses, waiting.Denials)
 	}
-	all := stub.Requests()
-	if got := strings.Join(all[len(all)-1].Results, "\n"); !strings.Contains(got, mi.ID) || !strings.Contains(got, "msg_1") {
-		t.Errorf("the tools gave the agent %q", got)
+	if !asked(stub, func(r modelstub.Request) []string { return r.Results }, mi.ID, "msg_1") {
+		t.Errorf("the tools gave the agent something else: %+v", stub.Requests())
 	}
 	read := func() []wire.RoomMessage {
 		return do[wire.RoomMessagesResult](v, wire.MethodRoomMessages, wire.RoomMessagesParams{Room: mi.ID}).Messages
@@ -348,9 +360,8 @@ func roomMission(t *testing.T, v *view, stub *modelstub.Server, terms func(folde
 	if len(said) != 3 || said[1].ID != question.ID || said[2].Kind != wire.RoomAnswer || said[2].Answers != question.ID || !strings.HasPrefix(said[2].Text, "canary-answer") {
 		t.Errorf("at the end the room holds %+v", said)
 	}
-	all = stub.Requests()
-	if told := strings.Join(all[len(all)-1].Texts, "\n"); !strings.Contains(told, "canary-question") {
-		t.Errorf("the agent was not told of the question: %q", told)
+	if !asked(stub, func(r modelstub.Request) []string { return r.Texts }, "canary-question") {
+		t.Errorf("the agent was not told of the question: %+v", stub.Requests())
 	}
 	v.settled(end)
 }

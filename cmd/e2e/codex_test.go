@@ -106,10 +106,8 @@ func TestCodexMission(t *testing.T) {
 	if end.Usage.Output == nil || *end.Usage.Output != 5*modelstub.OutputTokens || end.ActualModel != "gpt-5.5" {
 		t.Errorf("usage %+v, model %q", end.Usage, end.ActualModel)
 	}
-	all := stub.Requests()
-	last := strings.Join(all[len(all)-1].Texts, "\n")
-	if !strings.Contains(last, "Keep it short.") || !strings.Contains(last, "no new files, please") {
-		t.Errorf("the agent heard %q", last)
+	if !asked(stub, func(r modelstub.Request) []string { return r.Texts }, "Keep it short.", "no new files, please") {
+		t.Errorf("the agent heard something else: %+v", stub.Requests())
 	}
 	v.settled(end)
 	m.noSecrets(t, "test-key-not-a-secret")
@@ -149,8 +147,8 @@ func TestCodexStop(t *testing.T) {
 		t.Errorf("shown %q, runs %q", s.Command, command)
 	}
 	v.answer(ask, wire.AnswerParams{Allow: true})
-	if b, err := os.ReadFile(fifo); err != nil || string(b) != "started\n" {
-		t.Fatalf("the command said %q, %v", b, err)
+	if said := m.told(fifo); said != "started" {
+		t.Fatalf("the command said %q", said)
 	}
 	end := do[wire.MissionResult](v, wire.MethodMissionStop, wire.MissionParams{ID: mi.ID}).Mission
 	if end.Phase != "stopped" || end.EndReason != "person" {

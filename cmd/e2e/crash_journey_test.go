@@ -335,6 +335,9 @@ func (j *journey) end(victim string, m wire.Mission) {
 	}
 	for _, pid := range pids {
 		fd, err := unix.PidfdOpen(pid, 0)
+		if err == unix.ESRCH && victim == "desktop" {
+			continue // the person's command had just ended
+		}
 		if err == nil {
 			err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 		}

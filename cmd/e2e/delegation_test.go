@@ -42,6 +42,8 @@ func TestDelegation(t *testing.T) {
 	for _, name := range []string{"DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"} {
 		m.env = append(m.env, name+"="+os.Getenv(name))
 	}
+	// No server of another run is in the way.
+	m.env = append(m.env, "TMUX_TMPDIR="+os.Getenv("HOME"))
 	// What stands where the desktop's program is installed is the desktop.
 	for _, name := range []string{"reeve", "reeve-desktop"} {
 		if err := os.Link(filepath.Join(bin, "reeve"), filepath.Join(installed, name)); err != nil {
@@ -124,22 +126,25 @@ func TestDelegation(t *testing.T) {
 	services := filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "dbus-1/services")
 	run := "systemd-run --user --quiet --collect"
 	try := func(name, rest string) string { return `sh "$PWD/try.sh" ` + name + " " + rest }
+	// What never comes to its end is told by the result that is not there.
+	heard := func(name string) string { return "; timeout 90 cat " + name + ".pipe" }
 	write("attack.sh", strings.Join([]string{
-		"export DBUS_SESSION_BUS_ADDRESS=" + shellQuote(os.Getenv("DBUS_SESSION_BUS_ADDRESS")) + " XDG_RUNTIME_DIR=" + shellQuote(os.Getenv("XDG_RUNTIME_DIR")),
+		"export DBUS_SESSION_BUS_ADDRESS=" + shellQuote(os.Getenv("DBUS_SESSION_BUS_ADDRESS")) + " XDG_RUNTIME_DIR=" + shellQuote(os.Getenv("XDG_RUNTIME_DIR")) +
+			" TMUX_TMPDIR=" + shellQuote(os.Getenv("HOME")),
 		// What descends from the guard, wherever it moves.
 		run + " --scope " + try("scope", allow),
 		run + " --scope --unit=left sh -c 'setsid sleep 1000 &'; systemctl --user is-active left.scope >left.out",
-		`tmux -L reeve-e2e-own -f /dev/null new-session -d "sh try.sh own ` + allow + `"; read x <own.pipe`,
+		`tmux -L reeve-e2e-own -f /dev/null new-session -d "sh try.sh own ` + allow + `"` + heard("own"),
 		// What another program starts.
 		run + " --wait " + try("unit", allow),
 		run + " --wait --unit=app-org.gnome.Terminal-77 --slice=app.slice " + try("named", allow),
 		"cp " + shellQuote(reeve) + " reeve-desktop; " + run + " --wait " + try("copied", `"$PWD/reeve-desktop" `+allow),
 		run + " --wait --pty " + try("pty", allow) + " </dev/null >/dev/null 2>&1",
-		run + " --on-active=1ms --timer-property=AccuracySec=1ms " + try("timer", allow) + "; read x <timer.pipe",
+		run + " --on-active=1ms --timer-property=AccuracySec=1ms " + try("timer", allow) + heard("timer"),
 		"mkdir -p " + services,
 		`printf '[D-BUS Service]\nName=org.example.Reeve\nExec=` + plain("bus", allow) + `\n' >` + services + "/org.example.Reeve.service",
 		"dbus-send --session --dest=org.freedesktop.DBus --print-reply / org.freedesktop.DBus.ReloadConfig",
-		"dbus-send --session --dest=org.freedesktop.DBus --print-reply / org.freedesktop.DBus.StartServiceByName string:org.example.Reeve uint32:0 & read x <bus.pipe",
+		"dbus-send --session --dest=org.freedesktop.DBus --print-reply / org.freedesktop.DBus.StartServiceByName string:org.example.Reeve uint32:0 & :" + heard("bus"),
 		"tmux -L " + server + " run-shell " + shellQuote(plain("multiplexer", allow)),
 		run + " --unit=reeve-e2e-late " + `sh "$PWD/late.sh"`,
 		run + " --wait " + try("reads", "ls"),
@@ -148,9 +153,9 @@ func TestDelegation(t *testing.T) {
 		// A terminal of a person's can't be typed into, whoever may open it.
 		"REEVE_E2E_TERMINAL=" + tmux("display-message", "-p", "-t", pane, "#{pane_tty}") + " setpriv --bounding-set=-all --inh-caps=-all " + shellQuote(self) + " >typed.out 2>&1",
 		// What has a terminal that nothing tells from a person's.
-		"tmux -L " + server + " new-window " + shellQuote(deny("window")) + "; read x <window.pipe",
+		"tmux -L " + server + " new-window " + shellQuote(deny("window")) + heard("window"),
 		// The first pane is named: the window of before may not have closed yet.
-		"tmux -L " + server + " send-keys -t " + shellQuote(pane) + " " + shellQuote(deny("keys")) + " Enter; read x <keys.pipe",
+		"tmux -L " + server + " send-keys -t " + shellQuote(pane) + " " + shellQuote(deny("keys")) + " Enter" + heard("keys"),
 		run + " --wait script -qec " + shellQuote(deny("script")) + " /dev/null",
 	}, "\n"))
 	mi := v.begin(m.demoTerms(repo, "demo:command sh attack.sh"))
@@ -220,12 +225,15 @@ func TestDelegation(t *testing.T) {
 	m.signal(syscall.SIGTERM)
 	m.start()
 	v = m.watch()
-	if err := os.WriteFile(filepath.Join(repo, "go.pipe"), []byte("go\n"), 0); err != nil {
+	start, err := os.OpenFile(filepath.Join(repo, "go.pipe"), os.O_RDWR, 0)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.ReadFile(filepath.Join(repo, "late.pipe")); err != nil {
+	defer start.Close()
+	if _, err := start.WriteString("go\n"); err != nil {
 		t.Fatal(err)
 	}
+	m.told(filepath.Join(repo, "late.pipe"))
 	refused("may come from a worker", "late")
 
 	approval := func(id string) wire.Approval {

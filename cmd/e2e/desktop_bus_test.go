@@ -228,20 +228,25 @@ func find(items []menuItem, parts ...string) (menuItem, bool) {
 // choose clicks an item of the menu, by its label.
 func (h *trayHost) choose(parts ...string) {
 	h.s.t.Helper()
+	var it menuItem
+	h.wait(fmt.Sprintf("the menu item %v", parts), func(l look) (ok bool) {
+		it, ok = find(l.menu, parts...)
+		return ok && !it.disabled
+	})
+	click := func() error {
+		return h.conn.Object(h.item, "/StatusNotifierMenu").Call(menuName+".Event", 0, it.id, "clicked", dbus.MakeVariant(""), uint32(0)).Err
+	}
+	h.must(click())
 	// Ids change with every refresh of the menu: a click on an old one is lost. So
-	// it is made again where the item has another id right after it.
+	// it is made again where the item has another id right after it. One that was
+	// not lost may have ended the program meanwhile.
 	for {
-		var it menuItem
-		h.wait(fmt.Sprintf("the menu item %v", parts), func(l look) (ok bool) {
-			it, ok = find(l.menu, parts...)
-			return ok && !it.disabled
-		})
-		h.must(h.conn.Object(h.item, "/StatusNotifierMenu").Call(menuName+".Event", 0, it.id, "clicked", dbus.MakeVariant(""), uint32(0)).Err)
 		l, ok := h.look()
-		if !ok {
+		now, there := find(l.menu, parts...)
+		if !ok || !there || now.disabled || now.id == it.id {
 			return
 		}
-		if now, there := find(l.menu, parts...); !there || now.disabled || now.id == it.id {
+		if it = now; click() != nil {
 			return
 		}
 	}

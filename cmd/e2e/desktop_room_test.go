@@ -86,7 +86,8 @@ func TestDesktopRoom(t *testing.T) {
 	w.click(roomField.X, roomField.Y)
 	s.xdo("type", "--delay", "20", "Do error positions stay byte offsets?")
 	s.xdo("key", "Return")
-	r.join(v) // what was written wakes the worker
+	s.window("Allow this command?") // what was written wakes the worker
+	r.join(v)
 	tool(wire.MCPCompleteTurn, map[string]any{"text": "Yes. Position.Offset is the byte offset in the source, as in the TypeScript version."})
 	r.leave()
 	v.turned(id, 2, "waiting")

@@ -29,6 +29,7 @@ func lived(t *testing.T) *machine {
 	mi := v.begin(m.demoTerms(m.repo("repo"), "demo:slow 1"))
 	v.phase(mi.ID, "completed") // waiting, it may not have begun
 	m.stop()
+	m.gone(func(string) bool { return false }) // a guard clears up at its end
 	return m
 }
 

@@ -332,6 +332,23 @@ func (m *machine) setClocks(wall, boot time.Duration) {
 	}
 }
 
+// told waits for a line in a pipe with a name. Whoever should write it may have
+// ended before: then the test fails, and does not wait for ever.
+func (m *machine) told(pipe string) string {
+	m.t.Helper()
+	f, err := os.OpenFile(pipe, os.O_RDWR, 0) // for reading alone this would wait for a writer
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer f.Close()
+	_ = f.SetReadDeadline(time.Now().Add(waitLimit))
+	line, err := bufio.NewReader(f).ReadString('\n')
+	if err != nil {
+		m.t.Fatalf("nobody wrote to %s: %v", filepath.Base(pipe), err)
+	}
+	return strings.TrimSuffix(line, "\n")
+}
+
 // processes lists what still runs with this machine's state in its
 // environment or arguments, or in its folder.
 func (m *machine) processes() []string {

@@ -85,10 +85,14 @@ func TestRecover(t *testing.T) {
 	}
 	do[wire.MissionResult](v, wire.MethodMissionStop, wire.MissionParams{ID: mi.ID})
 	// The transcript of both attempts can be read from its start.
-	page := do[wire.MessagesResult](v, wire.MethodSessionMessages, wire.MessagesParams{Session: mi.ID, Limit: 1000})
 	logs := map[string]bool{}
-	for _, e := range page.Entries {
-		logs[e.Log] = true
+	p := wire.MessagesParams{Session: mi.ID, Limit: 1000}
+	for more := true; more; {
+		page := do[wire.MessagesResult](v, wire.MethodSessionMessages, p)
+		for _, e := range page.Entries {
+			logs[e.Log] = true
+		}
+		p.After, more = page.Next, page.More
 	}
 	if !logs[mi.Attempt] || !logs[now.Attempt] {
 		t.Errorf("the transcript has %v", logs)

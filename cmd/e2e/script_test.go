@@ -228,7 +228,11 @@ func (s *script) commands() map[string]func(*testscript.TestScript, bool, []stri
 			ts.Setenv("SERVICE_PID", strconv.Itoa(s.cmd.Process.Pid))
 		},
 		"gone": func(*testscript.TestScript, []string) {
-			<-s.exited
+			select {
+			case <-s.exited:
+			case <-time.After(waitLimit):
+				s.t.Fatal("the service does not end")
+			}
 			s.cmd = nil
 			s.view.f.Close()
 		},
@@ -307,13 +311,13 @@ func (s *script) commands() map[string]func(*testscript.TestScript, bool, []stri
 			if g := s.guardOf(m.Attempt); alive(g.PID) || alive(g.Keeper.PID) {
 				ts.Fatalf("the guard still runs")
 			}
-			// A git that looks at the checkout is the service's own, not the worker's.
-			s.gone(func(p string) bool { return !strings.Contains(p, "reeve guard --git") })
+			service := func(p string) bool { return strings.Contains(p, "reeve service") }
 			for _, p := range s.processes() {
-				if !strings.Contains(p, "reeve service") {
+				if !service(p) && !strings.Contains(p, "reeve guard --git") && !git(p) {
 					ts.Fatalf("still runs: %s", p)
 				}
 			}
+			s.gone(service)
 		},
 		"set": func(ts *testscript.TestScript, args []string) {
 			v, ok := at(object(ts), args[1])

@@ -55,7 +55,7 @@ func TestWorkerCannotDecide(t *testing.T) {
 		fmt.Sprintf("'%s' ls >8 2>&1; echo exit=$? >>8", reeve),
 		fmt.Sprintf("'%s' stop %%s >9 2>&1; echo exit=$? >>9", reeve),
 	}, "\n")
-	p := terms(repo, `Try. <<tool:Bash {"command":"sh attack.sh"}>><<say:Refused.
+	p := terms(repo, `Try. <<tool:Bash {"command":"sh attack.sh","timeout":600000}>><<say:Refused.
 WORK_NEXT: done>>`)
 	mi := v.begin(p)
 	script = fmt.Sprintf(script, mi.ID, mi.ID)
