@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/reevehq/reeve/service/internal/private"
 )
@@ -16,7 +17,10 @@ import (
 // Blobs is a directory of private files that are named by the SHA-256 of their
 // content, for data too large for the journal. Its methods may be called from
 // any goroutine and process.
-type Blobs struct{ dir string }
+type Blobs struct {
+	dir   string
+	named atomic.Bool // the directory's own name is durable
+}
 
 // OpenBlobs returns the blobs in dir, which appears with the first Put.
 func OpenBlobs(dir string) *Blobs { return &Blobs{dir: dir} }
@@ -30,7 +34,7 @@ func (b *Blobs) Put(data []byte) (digest string, err error) {
 	// Only a whole file gets the name, so another size is damage, and written anew.
 	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() == int64(len(data)) {
 		// Whoever wrote it may not have come to this yet.
-		if err := private.SyncDir(b.dir); err != nil {
+		if err := errors.Join(private.SyncDir(b.dir), b.name()); err != nil {
 			return "", fmt.Errorf("store: put blob: %w", err)
 		}
 		return digest, nil
@@ -38,10 +42,21 @@ func (b *Blobs) Put(data []byte) (digest string, err error) {
 	if err := private.EnsureDir(b.dir); err != nil {
 		return "", fmt.Errorf("store: put blob: %w", err)
 	}
-	if err := private.WriteFile(path, data); err != nil {
+	if err := errors.Join(private.WriteFile(path, data), b.name()); err != nil {
 		return "", fmt.Errorf("store: put blob: %w", err)
 	}
 	return digest, nil
+}
+
+// name makes the directory's own name durable, once: who made it may not have come
+// to that yet.
+func (b *Blobs) name() error {
+	if b.named.Load() {
+		return nil
+	}
+	err := private.SyncDir(filepath.Dir(b.dir))
+	b.named.Store(err == nil)
+	return err
 }
 
 // ReadAt returns up to limit bytes from byte off on, and the blob's whole size.

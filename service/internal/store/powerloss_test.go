@@ -217,7 +217,11 @@ func (p promise) goesOn(db *store.DB) error {
 
 // putAcknowledged lets several writers put the same blobs, and after them one
 // alone puts what somebody left who did not come to the sync of the directory.
+// Nor did who made the directory come to the sync of its name.
 func putAcknowledged(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
 	blobs := store.OpenBlobs(dir)
 	var wg sync.WaitGroup
 	errs := make([]error, 6)
