@@ -67,7 +67,7 @@ type Client struct {
 func Connect(ctx context.Context, dir string) (*Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectWithin)
 	defer cancel()
-	wait := 2 * time.Millisecond
+	begun := time.Now()
 	for {
 		c, err := connect(ctx, dir)
 		if err == nil {
@@ -81,10 +81,15 @@ func Connect(ctx context.Context, dir string) (*Client, error) {
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("connect to the guard in %s: it did not come up: %w", dir, err)
-		case <-time.After(wait):
-			wait = min(2*wait, 50*time.Millisecond)
+		case <-time.After(pollAfter(time.Since(begun))):
 		}
 	}
+}
+
+// pollAfter is how soon to look again for what was not there after that time: a
+// tenth of it, since looking takes a few microseconds and somebody waits.
+func pollAfter(waited time.Duration) time.Duration {
+	return min(max(waited/10, time.Millisecond), 50*time.Millisecond)
 }
 
 // Connect is like the function, for the guard of this keeper: the process that

@@ -59,7 +59,7 @@ type conversation struct {
 	conn   provider.Conn
 	resume bool
 	cancel context.CancelFunc
-	base   map[proc.ID]bool // what the provider itself consists of
+	base   map[proc.ID]bool // what the provider itself consists of, where it stays
 	closed chan struct{}    // the provider has ended and all its events are logged
 }
 
@@ -405,19 +405,27 @@ func (g *guard) open(t *turn) (*conversation, error) {
 		cancel()
 		return nil, fmt.Errorf("open the provider %s: %w", l.Provider, err)
 	}
-	members, err := g.currentTree().Members()
-	if err != nil {
-		g.logger.Error("the process tree can't be read", "error", err)
-	}
-	talk.base = make(map[proc.ID]bool, len(members))
-	for _, id := range members {
-		talk.base[id] = true
+	if !talk.resume {
+		talk.base = g.members()
 	}
 	g.mu.Lock()
 	g.talk = talk
 	g.mu.Unlock()
 	g.wg.Go(func() { g.pump(talk) })
 	return talk, nil
+}
+
+// members are the processes of the current tree.
+func (g *guard) members() map[proc.ID]bool {
+	list, err := g.currentTree().Members()
+	if err != nil {
+		g.logger.Error("the process tree can't be read", "error", err)
+	}
+	all := make(map[proc.ID]bool, len(list))
+	for _, id := range list {
+		all[id] = true
+	}
+	return all
 }
 
 func (g *guard) newTree() (*proc.Tree, error) {

@@ -92,6 +92,9 @@ func (t *Tree) Start(cmd *exec.Cmd) (ID, error) {
 // what descends from this process even if it left the cgroup. Zombies do not
 // count; this process neither.
 func (t *Tree) Members() ([]ID, error) {
+	if t.empty() {
+		return nil, nil // and no look at all of /proc, which takes a while
+	}
 	all, err := everyone()
 	if err != nil {
 		return nil, fmt.Errorf("list the members of the tree: %w", err)
