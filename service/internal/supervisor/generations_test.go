@@ -253,7 +253,7 @@ func TestRecoveryRaces(t *testing.T) {
 		n++
 		r := h.begin(fmt.Sprint("r", n), "demo:slow 100000")
 		h.signal(h.guardOf(r), syscall.SIGKILL)
-		lost := h.phase(r.ID, mission.Blocked)
+		lost := h.lost(r.ID)
 		_, ask, err := h.s.Recover(within(t), lost.ID, lost.Ref(), lost.Terms)
 		if err != nil {
 			rt.Fatal(err)
@@ -312,6 +312,7 @@ func TestRecoveryRaces(t *testing.T) {
 		if _, err := h.s.Stop(within(t), lost.ID); err != nil {
 			rt.Fatal(err)
 		}
+		h.until(lost.ID, "end", func(r Record) bool { return r.Phase.Terminal() }) // a guard that is slow to end is named as left before that
 		// Nothing waits for an answer, and nothing is owned.
 		err = h.db.View(func(tx *store.Tx) error {
 			waiting, err := approvals.Pending(tx, lost.ID)

@@ -134,7 +134,7 @@ func TestCommandsWhileAGuardIsLost(t *testing.T) {
 				h.phase(r.ID, mission.Stopped)
 				return
 			}
-			h.until(r.ID, "loss", func(r Record) bool { return r.Phase == mission.Blocked && r.Guard == mission.GuardGone })
+			h.lost(r.ID)
 		})
 	}
 }
@@ -163,7 +163,7 @@ func TestRecoveryExpires(t *testing.T) {
 	r := h.begin("a", "demo:slow 100000")
 	h.allow.Store(false)
 	h.signal(h.guardOf(r), syscall.SIGKILL)
-	r = h.phase(r.ID, mission.Blocked)
+	r = h.lost(r.ID)
 	_, ask, err := h.s.Recover(within(t), r.ID, r.Ref(), r.Terms)
 	if err != nil {
 		t.Fatal(err)

@@ -104,15 +104,16 @@ func newHouse(t *testing.T) *house {
 	}
 	h.open()
 	t.Cleanup(func() {
-		h.allow.Store(false)
+		h.update(func() { h.allow.Store(false) }) // from now on nobody begins to answer
 		h.answers.Wait()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		h.s.StopAll(ctx)
 		h.close()
 		for _, g := range h.guards() {
-			if proc.ID(g.Process).State() != proc.Gone || proc.ID(g.Keeper).State() != proc.Gone {
-				t.Errorf("the guard %d or its keeper is left", g.PID)
+			// What was told to end may be a moment from its end.
+			if err := errors.Join(proc.ID(g.Process).Wait(ctx), proc.ID(g.Keeper).Wait(ctx)); err != nil {
+				t.Errorf("the guard %d or its keeper is left: %v", g.PID, err)
 				_ = proc.ID(g.Process).Signal(os.Kill)
 			}
 		}
@@ -201,10 +202,12 @@ func (h *house) asked(a approvals.Record) {
 	if err != nil || a.State != approval.Pending && kept.State != a.State && kept.State != approval.Stale {
 		h.t.Errorf("announced %s, journaled %s, %v", a.State, kept.State, err)
 	}
-	h.update(func() { h.asks[a.ID] = a })
-	if a.State == approval.Pending && a.Kind != approval.MissionStart && a.Kind != approval.MissionRecover && h.allow.Load() {
-		h.answers.Go(func() { _, _ = h.answer(a, approval.Answer{Allow: true}) })
-	}
+	h.update(func() {
+		h.asks[a.ID] = a
+		if a.State == approval.Pending && a.Kind != approval.MissionStart && a.Kind != approval.MissionRecover && h.allow.Load() {
+			h.answers.Go(func() { _, _ = h.answer(a, approval.Answer{Allow: true}) })
+		}
+	})
 }
 
 func (h *house) update(fn func()) {
@@ -250,6 +253,13 @@ func (h *house) phase(id string, want ...mission.Phase) Record {
 		}
 		return false
 	})
+}
+
+// lost waits until a mission whose guard was killed can be recovered. On a busy
+// machine it is blocked before that, as one whose guard may still be running.
+func (h *house) lost(id string) Record {
+	h.t.Helper()
+	return h.until(id, "loss", func(r Record) bool { return r.Phase == mission.Blocked && r.Guard == mission.GuardGone })
 }
 
 // waits returns an approval of the mission that waits.

@@ -46,7 +46,7 @@ func TestMemoryLimitBlocks(t *testing.T) {
 	r, _ = h.s.Get(r.ID)
 	before := r.Resources()
 	h.signal(h.guardOf(r), syscall.SIGKILL)
-	lost := h.until(r.ID, "loss", func(r Record) bool { return r.Guard == mission.GuardGone })
+	lost := h.lost(r.ID)
 	if use := lost.Resources(); use == nil || use.CPUSeconds < before.CPUSeconds || use.PeakBytes < before.PeakBytes || use.MemoryBytes != 0 {
 		t.Fatalf("%+v after %+v", use, before)
 	}
