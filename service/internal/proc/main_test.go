@@ -377,12 +377,20 @@ func isRoot(t *testing.T) bool {
 	return os.Geteuid() == 0
 }
 
-func portFree(port int) error {
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-	if err != nil {
-		return err
+// mustFree wants a port to be free: of a program with several threads the first
+// has ended a moment before the last one lets go of its sockets.
+func mustFree(t *testing.T, port int) {
+	t.Helper()
+	for deadline := time.Now().Add(4 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			_ = l.Close()
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("port %d is still taken: %v", port, err)
+		}
 	}
-	return l.Close()
 }
 
 // mustGone wants processes to end that were told to: their output closes a

@@ -23,7 +23,7 @@ func TestUnderUserManager(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("../../../packaging/systemd-user.sh", exe, "-test.v", "-test.run",
+	cmd := exec.Command("../../../packaging/systemd-user.sh", exe, "-test.v", "-test.timeout", "15m", "-test.run",
 		"^Test(StopEndsWhatEscaped|FiftyChildren|ForkStorm|GuardDiesKeeperCleans|KeeperDiesGuardCleans|BothDieGroupIsEnded|Usage|LimitMemory|Scope)$")
 	cmd.Env = append(os.Environ(), managerVar+"=1")
 	out, err := cmd.CombinedOutput()

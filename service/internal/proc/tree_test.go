@@ -70,9 +70,7 @@ func TestStopEndsWhatEscaped(t *testing.T) {
 		mustGone(t, pids)
 		for _, port := range ports {
 			if port != 0 {
-				if err := portFree(port); err != nil {
-					t.Errorf("port %d is still taken: %v", port, err)
-				}
+				mustFree(t, port)
 			}
 		}
 		if r := p.ask("close"); r.Err != "" {
@@ -204,9 +202,7 @@ func TestGuardDiesKeeperCleans(t *testing.T) {
 		p.silence()
 		mustGone(t, pids)
 		for _, port := range ports {
-			if err := portFree(port); err != nil {
-				t.Error(err)
-			}
+			mustFree(t, port)
 		}
 		mustGoGroup(t, g)
 	})
