@@ -144,7 +144,12 @@ func BenchmarkIdle(b *testing.B) {
 		b.ReportMetric(rssAnon(b, g.PID), "MiB-guard")
 		b.ReportMetric(rssAnon(b, g.Keeper.PID), "MiB-keeper")
 		b.ReportMetric(rssAnon(b, g.PID)+rssAnon(b, g.Keeper.PID), "MiB-worker")
-		b.ReportMetric(wakeUps(b, g.PID, 5*time.Second), "wakeups/s-guard")
+		// For some time after a turn its runtime gives memory back.
+		least := wakeUps(b, g.PID, 5*time.Second)
+		for range 5 {
+			least = min(least, wakeUps(b, g.PID, 5*time.Second))
+		}
+		b.ReportMetric(least, "wakeups/s-guard")
 		b.ReportMetric(rssAnon(b, pid), "MiB-service-with-one")
 		s.end()
 	}

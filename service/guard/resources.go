@@ -31,8 +31,9 @@ type meter struct {
 }
 
 // watchUse measures the worker while it runs, and ends what is over a limit.
+// Between turns, without a provider, it sleeps until a turn begins.
 func (g *guard) watchUse() {
-	timer := time.NewTimer(g.o.Look)
+	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
@@ -41,17 +42,21 @@ func (g *guard) watchUse() {
 		case <-g.endAsked:
 			return
 		}
-		timer.Reset(g.look())
+		timer.Stop()
+		if next, more := g.look(); more {
+			timer.Reset(next)
+		}
 	}
 }
 
-// look says when to look again: the nearer a limit is, the sooner.
-func (g *guard) look() time.Duration {
+// look says when to look again, the sooner the nearer a limit is, and whether
+// there was anything to look at.
+func (g *guard) look() (next time.Duration, more bool) {
 	g.mu.Lock()
 	runs := g.turn != nil || g.talk != nil
 	g.mu.Unlock()
 	if !runs {
-		return g.o.Look
+		return 0, false
 	}
 	g.measure()
 	g.mu.Lock()
@@ -68,7 +73,7 @@ func (g *guard) look() time.Duration {
 		m.told = now
 		g.tellUseLocked()
 	}
-	return m.limits.LookIn(g.o.Look, m.tree.Memory, m.seconds(), runtime.NumCPU(), m.limitBy == byGuard)
+	return m.limits.LookIn(g.o.Look, m.tree.Memory, m.seconds(), runtime.NumCPU(), m.limitBy == byGuard), true
 }
 
 // measure takes a look at the tree, which can take a few milliseconds. One
