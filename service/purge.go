@@ -6,9 +6,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/reevehq/reeve/service/guard"
 	"github.com/reevehq/reeve/service/internal/agents"
+	"github.com/reevehq/reeve/service/internal/private"
+	"github.com/reevehq/reeve/service/internal/proc"
 	"github.com/reevehq/reeve/service/internal/store"
 )
 
@@ -21,18 +26,47 @@ var (
 
 // PurgeState removes the state of a service that does not run, for good: what
 // Reeve made, and the directory if nothing else is in it. What else there is is
-// left and returned. It refuses while a service has the state.
+// left and returned. It refuses while a service has the state, while a worker
+// below it lives, and where no journal shows that the directory is Reeve's: a
+// REEVE_STATE that names somebody's folder must not cost its logs.
 func PurgeState(dir string) (left []string, err error) {
-	if err := store.CheckFile(filepath.Join(dir, "reeve.db"), store.Options{}); errors.Is(err, store.ErrInUse) {
+	journal := filepath.Join(dir, "reeve.db")
+	var damaged *store.DamagedError
+	var newer *store.NewerError
+	switch err := store.CheckFile(journal, store.Options{}); {
+	case err == nil, errors.As(err, &damaged), errors.As(err, &newer):
+	case errors.Is(err, store.ErrInUse):
 		return nil, fmt.Errorf("a service has the state %s; stop it first", dir)
+	case errors.Is(err, fs.ErrNotExist):
+		if entries, err := os.ReadDir(dir); errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("there is no journal in %s, so nothing shows that what is there is Reeve's; nothing was removed", dir)
+	default:
+		return nil, err
+	}
+	if err := private.CheckDir(dir); err != nil {
+		return nil, err
+	}
+	if live, err := Outlived(dir); err != nil {
+		return nil, err
+	} else if len(live) > 0 {
+		return nil, fmt.Errorf("workers of the state %s still run (process %s); stop them first", dir, strings.Join(live, ", "))
 	}
 	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, err
 	}
+	// The journal goes last: what can't be removed now can be when asked again.
+	slices.SortStableFunc(entries, func(a, b fs.DirEntry) int {
+		switch journal := filepath.Base(journal); {
+		case a.Name() == journal:
+			return 1
+		case b.Name() == journal:
+			return -1
+		}
+		return 0
+	})
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		if !ourState(e.Name()) {
@@ -47,6 +81,31 @@ func PurgeState(dir string) (left []string, err error) {
 		return nil, os.Remove(dir)
 	}
 	return left, nil
+}
+
+// Outlived returns the process numbers of guards and keepers that live on with
+// the state of a service that does not run. What can't be told is an error.
+func Outlived(dir string) (live []string, err error) {
+	attempts := filepath.Join(dir, "attempts")
+	entries, err := os.ReadDir(attempts)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range entries {
+		rec, err := guard.ReadRecord(filepath.Join(attempts, e.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return live, fmt.Errorf("whether a worker still runs can't be told: %w", err)
+		}
+		for _, id := range []proc.ID{proc.ID(rec.Process), proc.ID(rec.Keeper)} {
+			if id.PID != 0 && id.State() != proc.Gone {
+				live = append(live, strconv.Itoa(id.PID))
+			}
+		}
+	}
+	return live, nil
 }
 
 func ourState(name string) bool {

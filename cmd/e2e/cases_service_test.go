@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -269,5 +271,44 @@ func TestFenced(t *testing.T) {
 	v.wait("the next generation", func() bool { return v.service.Generation == 2 && v.f.Client() != nil })
 	if got := do[wire.MissionResult](v, wire.MethodMissionGet, wire.IDParams{ID: mi.ID}).Mission; got.Recovery != "supervisor_present" || len(got.Steering) != 0 {
 		t.Errorf("afterwards: %s %s, steering %v", got.Phase, got.Recovery, got.Steering)
+	}
+}
+
+// TestUninstallKeepsWhatWorkersNeed: a worker outlived a service that can't be
+// started any more. The state tells how to end it, so that is not removed below
+// it, and leaving it is no success.
+func TestUninstallKeepsWhatWorkersNeed(t *testing.T) {
+	m := newMachine(t)
+	m.start()
+	v := m.watch()
+	mi := v.begin(m.demoTerms(m.repo("repo"), "demo:wait"))
+	v.phase(mi.ID, "waiting")
+	m.signal(syscall.SIGKILL)
+	journal := filepath.Join(m.state, "reeve.db")
+	sound, err := os.ReadFile(journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(journal, []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := m.run("service", "uninstall", "--purge", "--yes", "--json"); r.code != 4 || !strings.Contains(r.err, "outlived the service") {
+		t.Errorf("the state below a worker: exit %d %s%s", r.code, r.out, r.err)
+	}
+	if r := m.run("service", "uninstall", "--json"); r.code != 1 || !strings.Contains(r.out, `"outlived":["`) {
+		t.Errorf("a worker that goes on: exit %d %s%s", r.code, r.out, r.err)
+	}
+	// The journal is mended: the worker is adopted, and ended with its state.
+	if err := os.WriteFile(journal, sound, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := m.run("service", "uninstall", "--stop-missions", "--purge", "--yes", "--json"); r.code != 0 || !strings.Contains(r.out, `"outlived":[]`) {
+		t.Errorf("everything: exit %d %s%s", r.code, r.out, r.err)
+	}
+	if left := m.processes(); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	if _, err := os.Stat(m.state); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the state is there: %v", err)
 	}
 }

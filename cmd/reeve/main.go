@@ -64,6 +64,7 @@ func main() {
 		MCP:        mcpServer,
 		Sample:     demo.Sample,
 		CheckState: service.CheckState,
+		Outlived:   service.Outlived,
 		PurgeState: service.PurgeState,
 		Manager: cli.Manager{
 			Look: func(ctx context.Context) (cli.Registration, error) {

@@ -64,6 +64,9 @@ type Env struct {
 	CheckState func(ctx context.Context, stateDir string) []wire.Check
 	// Manager is the system's own service manager.
 	Manager Manager
+	// Outlived returns the process numbers of the workers that live on with the
+	// state of a service that does not run.
+	Outlived func(stateDir string) ([]string, error)
 	// PurgeState removes the state of a service that does not run, for good, and
 	// returns what it left there because it is not Reeve's.
 	PurgeState func(stateDir string) (left []string, err error)

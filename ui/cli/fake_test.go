@@ -33,6 +33,10 @@ func TestMain(m *testing.M) {
 
 // serveFake is what `reeve service run` is in these tests.
 func serveFake(how string) int {
+	if how == "damaged" {
+		os.Stderr.WriteString("reeve: The database is damaged.\n")
+		return ExitFailed
+	}
 	if how == "owned" {
 		os.Stderr.WriteString("reeve: A service with pid 1 already runs.\n")
 		return ExitOwned
@@ -329,6 +333,7 @@ type world struct {
 	ctx      context.Context
 	onOutput func(string) // hears of all that is printed
 	manager  Manager
+	outlived []string
 	purged   []string // states that were removed
 }
 
@@ -408,6 +413,7 @@ func (w *world) run(args ...string) (code int, stdout, stderr string) {
 		Sample:     func(dir string) error { return w.sample(dir) },
 		CheckState: func(context.Context, string) []wire.Check { return w.state },
 		Manager:    w.manager,
+		Outlived:   func(string) ([]string, error) { return w.outlived, nil },
 		PurgeState: func(dir string) ([]string, error) {
 			w.purged = append(w.purged, dir)
 			return []string{dir + "/mine"}, nil

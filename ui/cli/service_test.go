@@ -197,6 +197,42 @@ func TestServiceUninstallAsks(t *testing.T) {
 	}
 }
 
+// A service that can't be started is not "no service": another may have the
+// state, and workers may go on without one.
+func TestUninstallWithoutAService(t *testing.T) {
+	w := newWorld(t, nil)
+	f := w.managed()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := w.vars["REEVE_STATE"]
+	w.exe, f.r.Registered, f.r.AtLogon, f.r.Exe, f.r.Env = exe, true, true, exe, map[string]string{"REEVE_STATE": state}
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(state, "reeve.db"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(serveVar, "owned")
+	for _, args := range [][]string{{"service", "uninstall"}, {"service", "uninstall", "--purge", "--yes"}} {
+		w.expect(ExitOwned, "", "A service with pid 1 already runs.", args...)
+	}
+	t.Setenv(serveVar, "damaged")
+	w.outlived = []string{"41", "42"}
+	w.expect(ExitRefused, "", "Workers that outlived the service go on (41, 42)", "service", "uninstall", "--purge", "--yes")
+	if got := f.took(); len(got)+len(w.purged) > 0 {
+		t.Errorf("it did %v, removed %v", got, w.purged)
+	}
+	w.expect(ExitFailed, `"outlived":["41","42"]`, "Workers that outlived the service go on (41, 42)", "service", "uninstall", "--json")
+	w.outlived = nil
+	f.r.Registered, f.r.AtLogon, f.r.Exe, f.r.Env = true, true, exe, map[string]string{"REEVE_STATE": state}
+	w.expect(ExitOK, "no longer registered", "The database is damaged.", "service", "uninstall", "--purge", "--yes")
+	if !slices.Equal(w.purged, []string{state}) {
+		t.Errorf("removed %v", w.purged)
+	}
+}
+
 // Every way in which a registration can be wrong is told, with what to do.
 func TestRegistrationChecks(t *testing.T) {
 	exe := filepath.Join(t.TempDir(), "reeve")

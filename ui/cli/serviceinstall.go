@@ -92,6 +92,9 @@ type uninstallResult struct {
 	State      string   `json:"state_dir"`
 	Kept       bool     `json:"state_kept"`
 	Left       []string `json:"left"` // what is there that is not Reeve's to remove
+	// Outlived are the processes of workers that go on, since no service could be
+	// started that ends them.
+	Outlived []string `json:"outlived"`
 }
 
 func (a *app) serviceUninstall() *cobra.Command {
@@ -124,8 +127,8 @@ func (a *app) serviceUninstall() *cobra.Command {
 					return &Failure{Exit: ExitDenied, What: "Nothing was changed."}
 				}
 			}
-			r := uninstallResult{State: state, Kept: true, Forgotten: []string{}, Left: []string{}}
-			if err = a.stopForGood(ctx, before, stop, keychain, &r); err != nil {
+			r := uninstallResult{State: state, Kept: true, Forgotten: []string{}, Left: []string{}, Outlived: []string{}}
+			if err = a.stopForGood(ctx, before, stop, keychain, purge, &r); err != nil {
 				return err
 			}
 			if before.Registered {
@@ -136,16 +139,20 @@ func (a *app) serviceUninstall() *cobra.Command {
 			if purge {
 				left, err := a.PurgeState(state)
 				if err != nil {
-					return fmt.Errorf("remove the state: %w", err)
+					return fmt.Errorf("the service is not registered any more, but its state is still there: %w", err)
 				}
 				r.Kept, r.Left = false, append(r.Left, left...)
 			}
 			r.Left = append(r.Left, before.Overrides...)
 			if a.json {
-				return a.printJSON(r)
+				err = a.printJSON(r)
+			} else {
+				a.printUninstalled(before, r)
 			}
-			a.printUninstalled(before, r)
-			return nil
+			if err == nil && len(r.Outlived) > 0 {
+				return &Failure{Exit: ExitFailed, What: outlived(r.Outlived) + ", since no service could be started that ends them.", Next: endThem}
+			}
+			return err
 		},
 	}
 	f := c.Flags()
@@ -180,7 +187,7 @@ func (a *app) printUninstalled(before Registration, r uninstallResult) {
 // stopForGood ends the service and its missions, and before that removes what is
 // in the keychain if that is asked for. A service that does not run is started
 // first, since it alone knows what outlived it and what it keeps where.
-func (a *app) stopForGood(ctx context.Context, reg Registration, stop, keychain bool, done *uninstallResult) error {
+func (a *app) stopForGood(ctx context.Context, reg Registration, stop, keychain, purge bool, done *uninstallResult) error {
 	s, err := call[wire.Service](ctx, a, wire.MethodServiceStatus, nil)
 	if errors.Is(err, client.ErrNotRunning) {
 		if reg.active() {
@@ -191,11 +198,8 @@ func (a *app) stopForGood(ctx context.Context, reg Registration, stop, keychain 
 		if !a.hasState() {
 			return nil
 		}
-		if err := a.spawnService(ctx); err != nil && keychain {
-			return fmt.Errorf("the service can't be started, and it alone knows what is in the keychain; leave --purge-keychain out, or mend this: %w", err)
-		} else if err != nil {
-			fmt.Fprintln(a.Stderr, "The service can't be started, so workers that may have outlived it go on until their deadlines. "+sentence(err.Error()))
-			return nil
+		if err := a.spawnService(ctx); err != nil {
+			return a.withoutService(err, keychain, purge, done)
 		}
 		s, err = call[wire.Service](ctx, a, wire.MethodServiceStatus, nil)
 	}
@@ -223,6 +227,39 @@ func (a *app) stopForGood(ctx context.Context, reg Registration, stop, keychain 
 	if len(r.Left) > 0 {
 		return &Failure{Exit: ExitFailed, What: "Could not be ended: " + model.Clean(strings.Join(r.Left, ", ")) + ".", Next: "The registration is as before."}
 	}
+	return nil
+}
+
+// endThem is what to do about workers that no service can end.
+const endThem = "They end at their deadlines at the latest; who ends these processes ends all that they started."
+
+func outlived(processes []string) string {
+	return "Workers that outlived the service go on (" + strings.Join(processes, ", ") + ")"
+}
+
+// withoutService says what an uninstallation may still do when the service can't
+// be started for it, because of err. What runs is never left without the state
+// that tells how to end it.
+func (a *app) withoutService(err error, keychain, purge bool, done *uninstallResult) error {
+	var f *Failure
+	if errors.As(err, &f) && f.Exit == ExitOwned {
+		return err // another service has the state: it does run
+	}
+	if keychain {
+		return fmt.Errorf("the service can't be started, and it alone knows what is in the keychain; leave --purge-keychain out, or mend this: %w", err)
+	}
+	live, lookErr := a.Outlived(done.State)
+	switch {
+	case lookErr != nil && purge:
+		return lookErr
+	case len(live) > 0 && purge:
+		return &Failure{Exit: ExitRefused, What: outlived(live) + ", and the service can't be started to end them. " + sentence(err.Error()), Next: endThem + " Then try again."}
+	}
+	fmt.Fprintln(a.Stderr, "The service can't be started. "+sentence(err.Error()))
+	if lookErr != nil {
+		fmt.Fprintln(a.Stderr, sentence(lookErr.Error()))
+	}
+	done.Outlived = append(done.Outlived, live...)
 	return nil
 }
 
