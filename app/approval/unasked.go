@@ -25,8 +25,9 @@ type Path struct {
 }
 
 // guarded are names inside a folder whose contents run programs or widen what
-// an agent may do, so that editing them is never just an edit.
-var guarded = []string{".git", ".claude", ".codex", ".gemini", ".opencode", ".mcp.json", "opencode.json"}
+// an agent may do, so that editing them is never just an edit. What one agent
+// does not read, the next that the person runs there may.
+var guarded = []string{".git", ".claude", ".codex", ".gemini", ".qwen", ".opencode", ".mcp.json", "opencode.json", "opencode.jsonc", ".env"}
 
 func isGuarded(name string) bool {
 	return slices.ContainsFunc(guarded, func(g string) bool { return strings.EqualFold(g, name) })

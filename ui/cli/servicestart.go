@@ -109,7 +109,9 @@ func (a *app) awaitAnswer(ctx context.Context, ended func() error) error {
 // bringUp starts the service, which must not run, and returns when it answers:
 // by the manager where it is registered.
 func (a *app) bringUp(ctx context.Context) error {
-	if _, ours := a.registered(ctx); !ours {
+	if _, ours := a.registered(ctx); ctx.Err() != nil {
+		return ctx.Err() // it was not looked at: a service beside the manager's would be wrong
+	} else if !ours {
 		return a.spawnService(ctx)
 	}
 	if err := a.Manager.Start(ctx); err != nil {

@@ -130,6 +130,8 @@ func TestExecutables(t *testing.T) {
 	for _, kv := range [][2]string{
 		{"filter.x.clean", "touch " + trap}, {"core.fsmonitor", "touch " + trap}, {"core.sshCommand", "touch " + trap},
 		{"diff.x.textconv", "touch " + trap}, {"diff.external", "touch " + trap}, {"include.path", "other"}, {"user.name", "harmless"},
+		{"credential.helper", "!touch " + trap}, {"credential.https://x.example.helper", "!touch " + trap}, {"gpg.program", trap}, {"gpg.ssh.program", trap},
+		{"pager.log", "touch " + trap}, {"sequence.editor", trap}, {"remote.o.uploadpack", trap}, {"mergetool.m.cmd", trap}, {"submodule.s.update", "!touch " + trap},
 	} {
 		gitIn(t, dir, "config", kv[0], kv[1])
 	}
@@ -146,7 +148,8 @@ func TestExecutables(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := strings.Join(found, "\n")
-	for _, want := range []string{"filter.x.clean", "core.fsmonitor", "core.sshcommand", "diff.x.textconv", "diff.external", "include.path", "hook post-checkout"} {
+	for _, want := range []string{"filter.x.clean", "core.fsmonitor", "core.sshcommand", "diff.x.textconv", "diff.external", "include.path", "hook post-checkout",
+		"credential.helper", "credential.https://x.example.helper", "gpg.program", "gpg.ssh.program", "pager.log", "sequence.editor", "remote.o.uploadpack", "mergetool.m.cmd", "submodule.s.update"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%s is missing in\n%s", want, all)
 		}

@@ -57,7 +57,8 @@ func firstLine(s string) string {
 // executableKeys are the configuration keys that can make git run a program.
 func executable(key string) bool {
 	switch key {
-	case "core.fsmonitor", "core.hookspath", "core.sshcommand", "core.pager", "core.editor", "core.gitproxy", "include.path":
+	case "core.fsmonitor", "core.hookspath", "core.sshcommand", "core.pager", "core.editor", "core.gitproxy", "core.askpass",
+		"core.alternaterefscommand", "sequence.editor", "interactive.difffilter", "uploadpack.packobjectshook", "include.path":
 		return true
 	}
 	section, rest, _ := strings.Cut(key, ".")
@@ -71,7 +72,21 @@ func executable(key string) bool {
 		return found && name == "driver"
 	case "includeif":
 		return found && name == "path"
-	case "alias":
+	case "credential":
+		return name == "helper"
+	case "gpg":
+		return name == "program" || name == "defaultkeycommand"
+	case "remote":
+		return found && (name == "uploadpack" || name == "receivepack" || name == "vcs")
+	case "difftool", "mergetool", "browser", "man":
+		return found && (name == "cmd" || name == "path")
+	case "trailer":
+		return found && (name == "cmd" || name == "command")
+	case "submodule":
+		return found && name == "update" // may be a command
+	case "sendemail":
+		return strings.HasSuffix(name, "cmd") || strings.HasSuffix(name, "command")
+	case "alias", "pager":
 		return true
 	}
 	return false

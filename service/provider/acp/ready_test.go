@@ -10,6 +10,7 @@ import (
 
 	sdk "github.com/coder/acp-go-sdk"
 
+	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/service/provider"
 	"github.com/reevehq/reeve/service/provider/conform"
@@ -97,6 +98,20 @@ func TestReadyEntriesTell(t *testing.T) {
 		}
 		if mission.CheckProvider("acp:"+a.Name) != nil {
 			t.Errorf("%s is no name", a.Name)
+		}
+	}
+}
+
+// What a repository could make an agent run is never just edited: the mission
+// that writes it may be another agent's.
+func TestHostileNamesAreGuarded(t *testing.T) {
+	folder := t.TempDir()
+	for _, a := range Ready() {
+		for _, name := range a.hostile {
+			call := approval.Call{Kind: "edit", Paths: []approval.Path{{Asked: name, Resolved: filepath.Join(folder, name)}}}
+			if _, ok := approval.Unasked([]string{"edits"}, folder, call); ok {
+				t.Errorf("%s: an edit of %s passes unasked", a.Name, name)
+			}
 		}
 	}
 }
