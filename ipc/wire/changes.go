@@ -82,9 +82,14 @@ type WorktreeState struct {
 	Ignored     int      `json:"ignored"`           // ignored files and folders, such as build output or .env
 	Nested      []string `json:"nested,omitempty"`  // repositories inside, with a history of their own
 	Loose       int      `json:"loose,omitempty"`   // commits that no branch, tag or remote holds
-	Ahead       int      `json:"ahead"`             // commits on the branch since it was made
-	Merged      bool     `json:"merged"`            // the branch is part of the repository's own
-	Pushed      bool     `json:"pushed"`            // some remote has all of the branch
+	// UnderWay names a rebase, a merge or the like that is under way, whose
+	// autostash is nowhere else; Refs are git references of this worktree alone,
+	// the first 100.
+	UnderWay []string `json:"under_way,omitempty"`
+	Refs     []string `json:"refs,omitempty"`
+	Ahead    int      `json:"ahead"`  // commits on the branch since it was made
+	Merged   bool     `json:"merged"` // the branch is part of the repository's own
+	Pushed   bool     `json:"pushed"` // some remote has all of the branch
 	// Digest names exactly this state; a removal that would lose something
 	// must repeat it.
 	Digest string `json:"digest"`

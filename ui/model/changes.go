@@ -231,6 +231,12 @@ func WorktreeLosses(s wire.WorktreeState) []Loss {
 	add(s.Loose, nil, func(n int) string {
 		return say.N(n, "%d commit that is on no branch", "%d commits that are on no branch")
 	})
+	add(len(s.UnderWay), s.UnderWay, func(n int) string {
+		return say.N(n, "%d operation of git that is under way, with what it set aside", "%d operations of git that are under way, with what they set aside")
+	})
+	add(len(s.Refs), s.Refs, func(n int) string {
+		return say.N(n, "%d git reference that only this worktree has", "%d git references that only this worktree has")
+	})
 	add(s.Ignored, nil, func(n int) string {
 		return say.N(n, "%d ignored file or folder, such as build output or .env", "%d ignored files and folders, such as build output or .env")
 	})

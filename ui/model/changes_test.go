@@ -92,6 +92,7 @@ func TestWorktreeLosses(t *testing.T) {
 		{wire.WorktreeState{Uncommitted: []string{"a"}, Untracked: []string{"b", "c\u200b"}, Files: 3}, "1 file changed and not committed [a]; 2 new files that git does not know [b c‹ZWSP›]"},
 		{wire.WorktreeState{Uncommitted: []string{"a", "b"}, Files: 150, Ignored: 1}, "150 files changed and not committed [a b] +148; 1 ignored file or folder, such as build output or .env []"},
 		{wire.WorktreeState{Nested: []string{"lib"}, Loose: 2}, "1 repository inside, with a history of its own [lib]; 2 commits that are on no branch []"},
+		{wire.WorktreeState{UnderWay: []string{"rebase"}, Refs: []string{"refs/worktree/x"}}, "1 operation of git that is under way, with what it set aside [rebase]; 1 git reference that only this worktree has [refs/worktree/x]"},
 	} {
 		var all []string
 		for _, l := range WorktreeLosses(c.s) {

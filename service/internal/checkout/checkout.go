@@ -119,10 +119,8 @@ func Inspect(ctx context.Context, folder, stateDir string) (Tree, error) {
 	if name, err := git(ctx, path, "rev-parse", "--abbrev-ref", "HEAD"); err == nil && strings.TrimSpace(name) != "HEAD" {
 		t.Branch = strings.TrimSpace(name)
 	}
-	for file, what := range underWay {
-		if _, err := os.Lstat(filepath.Join(t.GitDir, file)); err == nil {
-			t.Notes = append(t.Notes, "A "+what+" is under way in this checkout.")
-		}
+	for _, what := range underWayIn(t.GitDir) {
+		t.Notes = append(t.Notes, "A "+what+" is under way in this checkout.")
 	}
 	if t.Head == "" {
 		t.Notes = append(t.Notes, "This repository has no commit yet.")
@@ -130,9 +128,22 @@ func Inspect(ctx context.Context, folder, stateDir string) (Tree, error) {
 	return t, nil
 }
 
+// underWay are the files and folders of a git directory that say what is under
+// way there.
 var underWay = map[string]string{
-	"MERGE_HEAD": "merge", "rebase-merge": "rebase", "rebase-apply": "rebase",
+	"MERGE_HEAD": "merge", "MERGE_AUTOSTASH": "merge", "rebase-merge": "rebase", "rebase-apply": "rebase",
 	"CHERRY_PICK_HEAD": "cherry-pick", "BISECT_LOG": "bisect", "REVERT_HEAD": "revert",
+}
+
+// underWayIn names what is under way in a git directory, sorted.
+func underWayIn(gitDir string) []string {
+	found := map[string]bool{}
+	for file, what := range underWay {
+		if _, err := os.Lstat(filepath.Join(gitDir, file)); err == nil {
+			found[what] = true
+		}
+	}
+	return sorted(found)
 }
 
 // within says whether path is dir or lies below it, component by component.

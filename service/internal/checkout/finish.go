@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/reevehq/reeve/service/internal/checkout/contextfile"
@@ -36,8 +35,8 @@ func CommitWorktree(ctx context.Context, run Git, w Worktree, message string) er
 	if on != "refs/heads/"+w.Branch {
 		return refuse("branch", fmt.Sprintf("The worktree %s is not on its branch %s.", w.Path, w.Branch), "Switch it back with git switch, or commit by hand.")
 	}
-	if what := underWayIn(w.GitDir); what != "" {
-		return refuse("under way", fmt.Sprintf("A %s is under way in %s.", what, w.Path), "Finish or abort it first.")
+	if len(s.UnderWay) > 0 {
+		return refuse("under way", fmt.Sprintf("A %s is under way in %s.", s.UnderWay[0], w.Path), "Finish or abort it first.")
 	}
 	for _, p := range s.Untracked.First {
 		if strings.HasSuffix(p, "/") {
@@ -62,21 +61,6 @@ func CommitWorktree(ctx context.Context, run Git, w Worktree, message string) er
 		return refuse("commit", fmt.Sprintf("Git could not commit in %s: %s", w.Path, why), "Mend what git names (a missing name is set with git config user.name and user.email), then try again.")
 	}
 	return err
-}
-
-// underWayIn names the merge or the like that is under way in a git directory.
-func underWayIn(gitDir string) string {
-	var found []string
-	for file, what := range underWay {
-		if _, err := os.Lstat(filepath.Join(gitDir, file)); err == nil {
-			found = append(found, what)
-		}
-	}
-	sort.Strings(found)
-	if len(found) == 0 {
-		return ""
-	}
-	return found[0]
 }
 
 // MergeWorktree merges the worktree's branch into the branch that is checked
@@ -114,8 +98,8 @@ func MergeWorktree(ctx context.Context, run Git, w Worktree) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if what := underWayIn(gitDir); what != "" {
-		return "", refuse("under way", fmt.Sprintf("A %s is under way in %s.", what, w.Repository), "Finish or abort it first.")
+	if what := underWayIn(gitDir); len(what) > 0 {
+		return "", refuse("under way", fmt.Sprintf("A %s is under way in %s.", what[0], w.Repository), "Finish or abort it first.")
 	}
 	before, err := commit(ctx, w.Repository, "HEAD")
 	if err != nil {
@@ -295,6 +279,12 @@ func (s WorktreeState) lost() string {
 	}
 	if s.Loose > 0 {
 		all = append(all, fmt.Sprintf("commits on no branch (%d)", s.Loose))
+	}
+	for _, what := range s.UnderWay {
+		all = append(all, fmt.Sprintf("a %s under way, with what it set aside", what))
+	}
+	if s.Refs.Count > 0 {
+		all = append(all, fmt.Sprintf("references of its own (%d): %s", s.Refs.Count, listing(s.Refs.First)))
 	}
 	return strings.Join(all, "; ")
 }

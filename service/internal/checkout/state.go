@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,17 +34,22 @@ func (p *Paths) add(path string) {
 
 // WorktreeState is what would be lost or left behind if a worktree went.
 type WorktreeState struct {
-	Missing     bool   // the folder is gone
-	Uncommitted Paths  // tracked files with changes, staged or not, hidden from git status or not
-	Untracked   Paths  // a repository inside is one path that ends with a slash
-	Ignored     Paths  // ignored, but there; a whole ignored folder is one path that ends with a slash
-	Nested      Paths  // repositories inside, submodules too, with a history of their own
-	Loose       int    // commits of a detached HEAD that no branch, tag or remote holds
-	Tip         string // commit of the branch, "" when the branch is gone
-	Ahead       int    // commits on the branch since Base
-	Merged      bool   // the branch's tip can be reached from the repository's HEAD
-	Unpushed    int    // of these, commits that are in no remote
-	Pushed      bool   // there are commits since Base, and each is in a remote
+	Missing     bool  // the folder is gone
+	Uncommitted Paths // tracked files with changes, staged or not, hidden from git status or not
+	Untracked   Paths // a repository inside is one path that ends with a slash
+	Ignored     Paths // ignored, but there; a whole ignored folder is one path that ends with a slash
+	Nested      Paths // repositories inside, submodules too, with a history of their own
+	Loose       int   // commits of a detached HEAD that no branch, tag or remote holds
+	// UnderWay names a rebase, a merge or the like that is under way: what it set
+	// aside (an autostash) is nowhere else. Refs are refs/worktree, which no other
+	// worktree has.
+	UnderWay []string
+	Refs     Paths
+	Tip      string // commit of the branch, "" when the branch is gone
+	Ahead    int    // commits on the branch since Base
+	Merged   bool   // the branch's tip can be reached from the repository's HEAD
+	Unpushed int    // of these, commits that are in no remote
+	Pushed   bool   // there are commits since Base, and each is in a remote
 	// Digest is of all of it and of the content, so that a removal names exactly
 	// what a person saw. Ignored files count by name, size and time.
 	Digest string
@@ -53,7 +59,7 @@ type WorktreeState struct {
 // the branch. Ignored files count as work, since a .env or a local database is
 // nowhere else.
 func (s WorktreeState) Clean() bool {
-	return s.Uncommitted.Count+s.Untracked.Count+s.Ignored.Count+s.Nested.Count+s.Loose == 0
+	return s.Uncommitted.Count+s.Untracked.Count+s.Ignored.Count+s.Nested.Count+s.Loose+len(s.UnderWay)+s.Refs.Count == 0
 }
 
 // InspectWorktree looks at a worktree and changes nothing. It refuses when what
@@ -72,6 +78,9 @@ func InspectWorktree(ctx context.Context, run Git, w Worktree) (WorktreeState, e
 		if err := errors.Join(err, root.Close()); err != nil {
 			return s, err
 		}
+	}
+	if err := s.gitDir(ctx, run, w, digest); err != nil {
+		return s, err
 	}
 	if err := s.commits(ctx, run, w); err != nil {
 		return s, err
@@ -184,6 +193,31 @@ const gitlink = "160000"
 // kind and its path.
 var fieldsBefore = map[string]int{"1": 7, "u": 9}
 
+// gitDir fills in what lies in the worktree's own git directory alone, which
+// goes with the worktree, also when the folder is gone already.
+func (s *WorktreeState) gitDir(ctx context.Context, run Git, w Worktree, digest io.Writer) error {
+	if _, err := os.Lstat(w.GitDir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	s.UnderWay = underWayIn(w.GitDir)
+	for _, file := range slices.Sorted(maps.Keys(underWay)) {
+		if err := stamp(digest, w.GitDir, file); err != nil {
+			return err
+		}
+	}
+	a := at{run: run, dir: w.Repository, config: offline, env: []string{"GIT_DIR=" + w.GitDir}}
+	refs, err := a.line(ctx, "for-each-ref", "--format=%(refname) %(objectname)", "refs/worktree/")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(refs) {
+		fmt.Fprintf(digest, "%s\x00", line)
+		name, _, _ := strings.Cut(line, " ")
+		s.Refs.add(name)
+	}
+	return nil
+}
+
 // commits fills in what the branch has.
 func (s *WorktreeState) commits(ctx context.Context, run Git, w Worktree) error {
 	var err error
@@ -220,8 +254,8 @@ func (a at) count(ctx context.Context, revs ...string) (int, error) {
 	return strconv.Atoi(out)
 }
 
-// stamp writes name, size and time of the ignored path rel, or of all files in
-// it, to digest. No link is followed.
+// stamp writes name, size and time of the path rel, or of all files in it, to
+// digest. No link is followed.
 func stamp(digest io.Writer, dir, rel string) error {
 	return filepath.WalkDir(filepath.Join(dir, filepath.FromSlash(rel)), func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -231,13 +265,13 @@ func stamp(digest io.Writer, dir, rel string) error {
 			fmt.Fprintf(digest, "%s unreadable\x00", path)
 			return nil
 		case err != nil:
-			return fmt.Errorf("look at the ignored file %s: %w", path, err)
+			return fmt.Errorf("look at %s: %w", path, err)
 		}
 		info, err := d.Info()
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		} else if err != nil {
-			return fmt.Errorf("look at the ignored file %s: %w", path, err)
+			return fmt.Errorf("look at %s: %w", path, err)
 		}
 		_, err = fmt.Fprintf(digest, "%s\x00%d %d %s\x00", path, info.Size(), info.ModTime().UnixNano(), info.Mode())
 		return err

@@ -250,6 +250,23 @@ func TestRemoveKeepsWork(t *testing.T) {
 				commitAll(t, dir, "loose")
 			},
 			func(t *testing.T, dir string) { commitAll(t, dir, "more") }, "commits on no branch (1)"},
+		// Git status is empty then: the work is a commit that only the rebase knows.
+		"set aside by a rebase": {
+			func(t *testing.T, dir string) {
+				commitAll(t, dir, "second")
+				write(t, filepath.Join(dir, "a"), "precious\n")
+				gitIn(t, dir, "-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "sequence.editor=sed -i.old s/^pick/edit/",
+					"rebase", "-q", "-i", "--autostash", "--keep-empty", "HEAD~1")
+			},
+			func(t *testing.T, dir string) { commitAll(t, dir, "more") }, "a rebase under way"},
+		"a reference of its own": {
+			func(t *testing.T, dir string) {
+				gitIn(t, dir, "checkout", "-q", "--detach")
+				commitAll(t, dir, "kept")
+				gitIn(t, dir, "update-ref", "refs/worktree/kept", "HEAD")
+				gitIn(t, dir, "checkout", "-q", "reeve/"+mission)
+			},
+			func(t *testing.T, dir string) { gitIn(t, dir, "update-ref", "refs/worktree/kept", "HEAD") }, "references of its own (1): refs/worktree/kept"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run, w := worktree(t)

@@ -197,6 +197,6 @@ func stateView(x checkout.WorktreeState) *wire.WorktreeState {
 	return &wire.WorktreeState{
 		Missing: x.Missing, Uncommitted: first(x.Uncommitted.First), Untracked: first(x.Untracked.First),
 		Files: x.Uncommitted.Count + x.Untracked.Count, Ignored: x.Ignored.Count, Ahead: x.Ahead,
-		Nested: x.Nested.First, Loose: x.Loose, Merged: x.Merged, Pushed: x.Pushed, Digest: x.Digest,
+		Nested: x.Nested.First, Loose: x.Loose, UnderWay: x.UnderWay, Refs: first(x.Refs.First), Merged: x.Merged, Pushed: x.Pushed, Digest: x.Digest,
 	}
 }
