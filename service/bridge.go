@@ -7,6 +7,7 @@ import (
 
 	"github.com/reevehq/reeve/ipc/server"
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/service/internal/approvals"
 	"github.com/reevehq/reeve/service/internal/effects"
 	"github.com/reevehq/reeve/service/internal/fault"
 	"github.com/reevehq/reeve/service/internal/room"
@@ -199,7 +200,8 @@ func (s *Service) CompleteEffect(ctx context.Context, a server.Actor, p wire.Com
 	fault.Point("bridge.complete-deciding")
 	var e effects.Record
 	var r supervisor.Record
-	var changed bool
+	var closed approvals.Record // what was asked as part of it
+	var changed, unasked bool
 	err := s.bridged(ctx, func(tx *store.Tx) (err error) {
 		if r, _, err = supervisor.Load(tx, p.Entry); err == nil {
 			err = r.Holds(c)
@@ -208,7 +210,7 @@ func (s *Service) CompleteEffect(ctx context.Context, a server.Actor, p wire.Com
 			return err
 		}
 		of := effects.Coordinates{Mission: p.Entry, Attempt: p.Attempt, Execution: p.Execution}
-		changed = false
+		changed, unasked = false, false
 		if have, ok, err := effects.Get(tx, p.Effect); err != nil {
 			return err
 		} else if ok && have.Coordinates.Execution == p.Execution && have.Mission == p.Entry && have.Own && have.State == effects.Executing {
@@ -223,7 +225,10 @@ func (s *Service) CompleteEffect(ctx context.Context, a server.Actor, p wire.Com
 		if string(end.Result) == "null" {
 			end.Result = nil
 		}
-		e, changed, err = effects.Complete(tx, of, p.Effect, end)
+		if e, changed, err = effects.Complete(tx, of, p.Effect, end); err != nil || end.Error == "" {
+			return err
+		}
+		closed, unasked, err = supervisor.Unask(tx, e, end.At)
 		return err
 	})
 	if err != nil {
@@ -232,6 +237,10 @@ func (s *Service) CompleteEffect(ctx context.Context, a server.Actor, p wire.Com
 	fault.Point("bridge.complete-journaled")
 	if changed {
 		s.announceEffect(e)
+	}
+	if unasked {
+		s.announceApproval(closed)
+		s.sup.Show(e.Mission)
 	}
 	return wire.CompleteResult{Effect: e.ID, State: string(e.State), Room: r.Bridge.Room}, nil
 }

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
+	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/ipc/server"
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/service/internal/approvals"
@@ -57,6 +59,10 @@ type toolInput struct {
 	RoomID  string `json:"room_id"`
 	Title   string `json:"title"`
 	Details string `json:"details"`
+
+	Question string   `json:"question"`
+	Options  []string `json:"options"`
+	Multiple bool     `json:"multiple"`
 }
 
 // Limits of inputs.
@@ -64,6 +70,8 @@ const (
 	maxWait    = 300 // seconds
 	maxTitle   = 200 // bytes
 	maxDetails = 16 << 10
+	maxOptions = 32
+	maxOption  = 200 // bytes
 )
 
 // tools are those that the service runs, by name. It is filled in init, because
@@ -104,6 +112,12 @@ func init() {
 			}
 			return nil
 		}, do: ask},
+		wire.MCPAskQuestion: {check: func(in toolInput) *wire.Error {
+			if bad := checkText("input.question", in.Question, maxDetails); bad != nil {
+				return bad
+			}
+			return checkOptions(in.Options)
+		}, do: ask},
 		wire.MCPSpawnWorker: {check: func(toolInput) *wire.Error {
 			return wire.Errorf(wire.CodeConflict, "A worker can't start others: Reeve has no subagents yet. Do the work yourself, or ask the person to start another mission.")
 		}, do: later},
@@ -116,6 +130,23 @@ func checkText(field, text string, most int) *wire.Error {
 		return wire.InvalidField(field, "is missing or empty")
 	case len(text) > most:
 		return wire.InvalidField(field, fmt.Sprintf("is longer than %d bytes", most))
+	}
+	return nil
+}
+
+// checkOptions holds options to what can be told apart again in an answer.
+func checkOptions(options []string) *wire.Error {
+	const field = "input.options"
+	if len(options) > maxOptions {
+		return wire.InvalidField(field, fmt.Sprintf("has more than %d", maxOptions))
+	}
+	for i, o := range options {
+		if bad := checkText(field, o, maxOption); bad != nil {
+			return bad
+		}
+		if strings.ContainsAny(o, "\r\n") || slices.Contains(options[:i], o) {
+			return wire.InvalidField(field, "must be lines that differ")
+		}
 	}
 	return nil
 }
@@ -346,7 +377,13 @@ func say(kind string) func(*store.Tx, *Service, supervisor.Record, effects.Recor
 // ask puts a question of the agent into the person's queue. Their answer
 // completes the effect; asked again, the same question goes on waiting.
 func ask(tx *store.Tx, s *Service, r supervisor.Record, e effects.Record, in toolInput) (done, error) {
-	a, added, err := supervisor.AskFor(tx, r, e, in.Title, in.Details)
+	subject := approval.Subject{Title: "The agent asks: " + in.Title, Reason: in.Details}
+	if e.Tool == wire.MCPAskQuestion {
+		subject = approval.Subject{
+			Title: "The agent asks", Question: &approval.Question{Text: in.Question, Options: in.Options, Multi: in.Multiple && len(in.Options) > 0},
+		}
+	}
+	a, added, err := supervisor.AskFor(tx, r, e, subject)
 	if errors.Is(err, approvals.ErrFull) {
 		return done{}, wire.Errorf(wire.CodeLimitExceeded, "Nobody was asked: %v.", err)
 	}

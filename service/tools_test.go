@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/app/mission"
@@ -112,33 +111,7 @@ func TestRequestApproval(t *testing.T) {
 	h := newHouse(t)
 	r := h.asking(h.start(h.checkout("a"), asksAndWaits, "").ID, 1)
 	const input = `{"title":"Delete the old data?","details":"All of it."}`
-	asked := func(id string) approvals.Record {
-		t.Helper()
-		limit := time.After(4 * time.Minute)
-		for {
-			next := h.s.pulse.next()
-			var found approvals.Record
-			if err := h.s.db.View(func(tx *store.Tx) error {
-				waiting, err := approvals.Pending(tx, r.ID)
-				for _, a := range waiting {
-					if e, _, _ := effects.Get(tx, a.Effect); e.Request == id {
-						found = a
-					}
-				}
-				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
-			if found.ID != "" {
-				return found
-			}
-			select {
-			case <-next:
-			case <-limit:
-				t.Fatal("nobody is asked")
-			}
-		}
-	}
+	asked := func(id string) approvals.Record { t.Helper(); return h.askedFor(r, id) }
 	ctx, leave := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _, _ = h.s.ExecuteTool(ctx, actor(r, 1), h.call(r, "1", wire.MCPRequestApproval, input)) })

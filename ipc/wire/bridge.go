@@ -229,6 +229,7 @@ const (
 	MCPJoinRoom        = "join_room"
 	MCPRecordIntent    = "record_intent"
 	MCPRequestApproval = "request_approval"
+	MCPAskQuestion     = "ask_question"
 	MCPSpawnWorker     = "spawn_worker"
 )
 

@@ -75,7 +75,9 @@ func (b *bridge) server(exe string, marks []string) (provider.Server, error) {
 			return provider.Server{}, err
 		}
 	}
-	return provider.Server{Name: bridgeServer, Command: exe, Args: []string{"mcp"}, Env: append(b.environment(ourPrefix), marks...)}, nil
+	return provider.Server{
+		Name: bridgeServer, Command: exe, Args: []string{"mcp"}, Env: append(b.environment(ourPrefix), marks...), Question: wire.MCPAskQuestion,
+	}, nil
 }
 
 // marks are the variables by which a worker's processes are known again.

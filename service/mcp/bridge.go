@@ -18,17 +18,18 @@ import (
 
 // bridge carries the agent's calls to the service.
 type bridge struct {
-	from *origin
-	l    *link
-	s    *session
-	acks *checkpoints
-	log  *slog.Logger
+	agent context.Context // done when the agent is gone
+	from  *origin
+	l     *link
+	s     *session
+	acks  *checkpoints
+	log   *slog.Logger
 
 	mu     sync.Mutex
 	prefix string // of request ids, this process's own
 	count  int
 	room   string // that the service holds for the worker, once it said so
-	// doubtful are the request ids of mutations that ended without an outcome,
+	// doubtful are the request ids of mutations whose calls ended without an outcome,
 	// by their tool and input: the same call again is the same effect.
 	doubtful map[string]string
 }
@@ -36,10 +37,10 @@ type bridge struct {
 // maxDoubtful bounds what is remembered of calls without an outcome.
 const maxDoubtful = 256
 
-func newBridge(from *origin, l *link, log *slog.Logger) *bridge {
+func newBridge(agent context.Context, from *origin, l *link, log *slog.Logger) *bridge {
 	var r [8]byte
 	_, _ = rand.Read(r[:])
-	b := &bridge{from: from, l: l, s: newSession(l), log: log, prefix: hex.EncodeToString(r[:]), doubtful: map[string]string{}}
+	b := &bridge{agent: agent, from: from, l: l, s: newSession(l), log: log, prefix: hex.EncodeToString(r[:]), doubtful: map[string]string{}}
 	b.acks = &checkpoints{clock: l.clock, send: b.checkpoint, refused: func(err error) {
 		b.s.unbind()
 		b.log.Warn("the service refused a checkpoint", "code", wire.CodeOf(err))
@@ -183,9 +184,15 @@ func (b *bridge) mutate(ctx context.Context, w worker, t tool, input json.RawMes
 		return "", errNotSupervised("REEVE_EXECUTION_PROFILE is not supervised_room_turn")
 	}
 	key, id := b.resume(t, input)
+	wait := ctx
+	if t.question {
+		var cancel context.CancelFunc
+		wait, cancel = b.l.limit(ctx, w.hold)
+		defer cancel()
+	}
 	var p wire.PrepareResult
 	params := b.toolParams(w, t, id, input)
-	_, err := b.l.ask(ctx, w.socket, t.patience(), request{method: wire.MethodPrepareEffect, result: &p, limit: requestLimit,
+	_, err := b.l.ask(wait, w.socket, t.patience(), request{method: wire.MethodPrepareEffect, result: &p, limit: requestLimit,
 		params: func(to wire.NegotiateResult) any { return wire.PrepareParams{ToolParams: params(to), Mutation: true} }})
 	if err == nil {
 		err = b.learn(p.Room)
@@ -206,10 +213,19 @@ func (b *bridge) mutate(ctx context.Context, w worker, t tool, input json.RawMes
 	default:
 		return "", fmt.Errorf("the service answered %q, %q, which this release does not know; install one release of Reeve", p.State, p.Action)
 	}
-	r, err := b.execute(ctx, w, t, id, input)
+	r, err := b.execute(wait, w, t, id, input)
 	if err != nil {
-		if no := refusal(err); no != nil && no.Code != wire.CodeStaleGeneration {
+		no := refusal(err)
+		switch {
+		case no != nil && no.Code != wire.CodeStaleGeneration:
 			b.complete(ctx, w, p.Effect, nil, no.Message)
+		case t.question && ctx.Err() != nil && b.agent.Err() == nil:
+			// Nobody would hear the answer.
+			b.complete(ctx, w, p.Effect, nil, "The agent broke off its call, so it waits for the answer no more.")
+			return "", err
+		case t.question && ctx.Err() == nil && wait.Err() != nil:
+			b.remember(key, id)
+			return "The person has not answered yet. Call this tool again with exactly the same arguments to go on waiting: the question stays open and is not asked twice.", nil
 		}
 		return "", b.failed(key, id, err)
 	}
@@ -253,12 +269,17 @@ func (b *bridge) failed(key string, id wire.MCPRequestID, err error) error {
 	if refusal(err) != nil {
 		return err
 	}
+	b.remember(key, id)
+	return fmt.Errorf("%s What became of the call is not known. Make it again with exactly the same arguments: Reeve knows it and does it at most once.", sentence(err.Error()))
+}
+
+// remember has the same call get the same id the next time.
+func (b *bridge) remember(key string, id wire.MCPRequestID) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	if len(b.doubtful) < maxDoubtful {
 		b.doubtful[key] = string(id)
 	}
-	b.mu.Unlock()
-	return fmt.Errorf("%s What became of the call is not known. Make it again with exactly the same arguments: Reeve knows it and does it at most once.", sentence(err.Error()))
 }
 
 func finalAnswer(t tool, p wire.PrepareResult) string {

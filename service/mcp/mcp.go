@@ -45,20 +45,24 @@ func Serve(ctx context.Context, o Options) error { return serve(ctx, o, realCloc
 
 func serve(ctx context.Context, o Options, clk clock) error {
 	from := &origin{getenv: o.Getenv, dir: o.Dir, socket: o.Socket}
-	if _, err := from.worker(); err != nil {
+	w, err := from.worker()
+	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	l := newLink(clk, client.Options{Client: "reeve-mcp", Version: o.Version})
 	defer l.close()
-	b := newBridge(from, l, o.Log)
+	b := newBridge(ctx, from, l, o.Log)
 	defer b.acks.close()
 
 	server := sdk.NewServer(&sdk.Implementation{Name: "reeve", Title: "Reeve", Version: o.Version}, &sdk.ServerOptions{
 		Instructions: instructions, Capabilities: &sdk.ServerCapabilities{}, Logger: slog.New(slog.DiscardHandler),
 	})
 	for _, t := range tools {
+		if t.question && w.hold == 0 {
+			continue
+		}
 		t.add(server, func(call context.Context, input []byte) (string, error) {
 			// An agent that is gone waits for nothing any more; its protocol
 			// library leaves its calls alone.
@@ -68,7 +72,7 @@ func serve(ctx context.Context, o Options, clk clock) error {
 			return b.call(call, t, input)
 		})
 	}
-	err := server.Run(ctx, &sdk.IOTransport{Reader: endingReader{o.In, cancel}, Writer: o.Out})
+	err = server.Run(ctx, &sdk.IOTransport{Reader: endingReader{o.In, cancel}, Writer: o.Out})
 	if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
 		return fmt.Errorf("serve the agent: %w", err)
 	}

@@ -9,7 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -33,6 +35,9 @@ type worker struct {
 	apiURL  string
 	effects bool // its turns are supervised, so it may have effects
 	borrows bool // it may borrow its session's credential
+	// hold is how long a call may take that asks the person a question, 0 where
+	// the agent has a way of its own to ask.
+	hold time.Duration
 }
 
 // origin is where the coordinates come from: whole from the environment, or for
@@ -56,6 +61,9 @@ func (o *origin) worker() (worker, error) {
 		socket: o.env("SUPERVISOR_DAEMON_SOCKET"), room: o.env("SUPERVISOR_ROOM_ID"), session: o.env("SUPERVISOR_AGENT_SESSION_ID"),
 		apiURL:  o.env("API_URL"),
 		effects: o.env("EXECUTION_PROFILE") == "supervised_room_turn", borrows: o.env("SUPERVISED_BOUNDED_TURNS") == "1",
+	}
+	if seconds, err := strconv.ParseUint(o.env("QUESTIONS"), 10, 20); err == nil {
+		w.hold = time.Duration(seconds) * time.Second
 	}
 	var missing []string
 	for _, v := range []struct{ name, value string }{

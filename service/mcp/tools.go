@@ -19,6 +19,7 @@ type tool struct {
 	mutates                  bool
 	waits                    bool // for news of the room, so the session must be bound
 	asks                     bool // a person, who may take long
+	question                 bool // offered where the agent can't ask by itself
 }
 
 // patience is how long a call outlasts a service that is away.
@@ -78,6 +79,14 @@ var tools = []tool{
 		schema: `{"type":"object","additionalProperties":false,"required":["title","details"],"properties":{
 			"title":{"type":"string","minLength":1,"maxLength":200,"description":"The decision in one line."},
 			"details":{"type":"string","minLength":1,"maxLength":16384,"description":"Exactly what will be done if it is allowed, and why."}}}`,
+	},
+	{
+		name: wire.MCPAskQuestion, title: "Ask a question", mutates: true, asks: true, question: true,
+		description: "Asks the person a question and waits for the answer. Give options to choose from where there are some; without, the person answers in their own words. If it says that there is no answer yet, call it again with exactly the same arguments: that goes on waiting for the same question. It permits nothing; for that there is request_approval.",
+		schema: `{"type":"object","additionalProperties":false,"required":["question"],"properties":{
+			"question":{"type":"string","minLength":1,"maxLength":16384,"description":"The whole question, with what the person has to know to answer it; at most 16 KiB."},
+			"options":{"type":"array","maxItems":32,"items":{"type":"string","minLength":1,"maxLength":200},"description":"Answers to choose from, each in one line."},
+			"multiple":{"type":"boolean","description":"Several options may be chosen; the answer then has one in each line."}}}`,
 	},
 	{
 		name: wire.MCPSpawnWorker, title: "Start another worker", mutates: true,

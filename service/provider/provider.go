@@ -82,7 +82,15 @@ type Server struct {
 	Command string
 	Args    []string
 	Env     []string // NAME=value
+	// Question is its tool by which the agent asks the person something, "" for
+	// none. It gets QuestionsVar where the agent has no way of its own to ask;
+	// then the tool runs unasked where that can be had, as all it does is ask.
+	Question string
 }
+
+// QuestionsVar has a server offer its tool Question. Its value is how many
+// seconds a call of it may take; the agent makes it again to go on waiting.
+const QuestionsVar = "REEVE_QUESTIONS"
 
 // ErrUnsupported: the provider's protocol has no such verb.
 var ErrUnsupported = errors.New("not supported by this provider")

@@ -295,7 +295,7 @@ func (w *worker) unbegin(turn string) {
 		r.unheard()
 		r.Turns = r.Turns[:len(r.Turns)-1]
 		r.Activity = nil
-	}, func(tx *store.Tx) (err error) { done, err = w.conclude(tx, false, ""); return })
+	}, func(tx *store.Tx) (err error) { done, err = w.conclude(tx, mission.Interrupted, ""); return })
 	w.announce(done, err)
 	if err != nil {
 		w.fail("a turn that never began could not be taken back", err, func() {

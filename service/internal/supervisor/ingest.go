@@ -390,7 +390,7 @@ func (w *worker) turnFinished(t wire.TurnFinished, seq uint64) error {
 	}
 	var done aftermath
 	mark := func(tx *store.Tx) (err error) {
-		if done, err = w.conclude(tx, out.Outcome == mission.Succeeded, t.Result); err != nil {
+		if done, err = w.conclude(tx, out.Outcome, t.Result); err != nil {
 			return err
 		}
 		tree, _ := w.guarded()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/app/mission"
@@ -169,13 +170,13 @@ func (w *worker) announce(a aftermath, err error) {
 // the transaction that journals it: after a success what the prompt told is
 // read, the final answer is published once, and a prepared move is made; in any
 // case nothing of the turn goes on.
-func (w *worker) conclude(tx *store.Tx, succeeded bool, final string) (aftermath, error) {
+func (w *worker) conclude(tx *store.Tx, out mission.Outcome, final string) (aftermath, error) {
 	var a aftermath
 	t, at := w.rec.turn(), w.s.now()
 	if t == nil {
 		return a, nil
 	}
-	if succeeded {
+	if out == mission.Succeeded {
 		if err := w.heard(tx, t); err != nil {
 			return a, err
 		}
@@ -190,6 +191,10 @@ func (w *worker) conclude(tx *store.Tx, succeeded bool, final string) (aftermath
 			return a, err
 		}
 	}
+	state, via := approval.Withdrawn, "turn"
+	if out == mission.TimedOut {
+		state, via = approval.Expired, "deadline"
+	}
 	waiting, err := approvals.Pending(tx, w.rec.ID)
 	if err != nil {
 		return a, err
@@ -198,7 +203,7 @@ func (w *worker) conclude(tx *store.Tx, succeeded bool, final string) (aftermath
 		if x.Effect == "" || x.Turn != t.ID {
 			continue // the guard tells of it
 		}
-		closed, _, err := approvals.Close(tx, x.ID, approval.Withdrawn, "turn", at)
+		closed, _, err := approvals.Close(tx, x.ID, state, via, at)
 		if err != nil {
 			return a, err
 		}
@@ -344,8 +349,12 @@ func (w *worker) answerEffect(tx *store.Tx, a approvals.Record) (effects.Record,
 	if err != nil {
 		return e, err
 	}
+	said := map[string]any{"allowed": a.Answer.Allow, "reason": a.Answer.Reason, "text": a.Answer.Text}
+	if a.Kind == approval.QuestionAsked {
+		said = map[string]any{"answered": a.Answer.Allow, "answer": a.Answer.Text, "reason": a.Answer.Reason}
+	}
 	e, _, err = effects.Complete(tx, e.Coordinates, e.ID, effects.End{
-		Result: result(map[string]any{"allowed": a.Answer.Allow, "reason": a.Answer.Reason, "text": a.Answer.Text}),
+		Result: result(said),
 		By:     effects.Process(w.s.Self), At: a.Answer.At,
 	})
 	if errors.Is(err, effects.ErrContrary) || errors.Is(err, effects.ErrSettled) {
@@ -369,18 +378,23 @@ func cutText(s string, n int) string {
 	return strings.ToValidUTF8(s[:n-len("…")], "") + "…"
 }
 
-// AskFor puts a question of the agent before a person: may it do what title and
-// details say? It is part of the effect e, and asked once for it.
-func AskFor(tx *store.Tx, r Record, e effects.Record, title, details string) (a approvals.Record, added bool, err error) {
-	id := "p-" + strings.TrimPrefix(e.ID, "e-")
+// approvalOf is the id of the approval that belongs to an effect, if one does.
+func approvalOf(e effects.Record) string { return "p-" + strings.TrimPrefix(e.ID, "e-") }
+
+// AskFor puts what an agent asks before a person: a question, or whether it may
+// do something. It is part of the effect e, and asked once for it.
+func AskFor(tx *store.Tx, r Record, e effects.Record, subject approval.Subject) (a approvals.Record, added bool, err error) {
+	id := approvalOf(e)
 	if a, ok, err := approvals.Get(tx, id); ok || err != nil {
 		return a, false, err
 	}
-	subject := approval.Subject{
-		Title: "The agent asks: " + title, Tool: e.Tool, Server: "reeve", Cwd: r.Folder(), Reason: details, Input: e.Input,
+	subject.Tool, subject.Server, subject.Cwd, subject.Input = e.Tool, "reeve", r.Folder(), e.Input
+	kind := approval.ToolCall
+	if subject.Question != nil {
+		kind = approval.QuestionAsked
 	}
 	a = approvals.Record{
-		ID: id, Kind: approval.ToolCall, Mission: r.ID, Attempt: e.Attempt, Turn: e.Turn, TurnNo: e.TurnNo, Tool: e.Tool, CreatedAt: e.CreatedAt,
+		ID: id, Kind: kind, Mission: r.ID, Attempt: e.Attempt, Turn: e.Turn, TurnNo: e.TurnNo, Tool: e.Tool, CreatedAt: e.CreatedAt,
 		Effect: e.ID,
 	}
 	if a.Digest, err = approval.Digest(approval.Envelope{ID: a.ID, Kind: a.Kind, Mission: r.ID, Attempt: a.Attempt, Turn: a.TurnNo, Subject: subject}); err != nil {
@@ -394,4 +408,10 @@ func AskFor(tx *store.Tx, r Record, e effects.Record, title, details string) (a 
 	}
 	a.State = approval.Pending
 	return a, true, nil
+}
+
+// Unask withdraws what was asked as part of an effect that has failed, if it
+// still waits.
+func Unask(tx *store.Tx, e effects.Record, at time.Time) (approvals.Record, bool, error) {
+	return approvals.Close(tx, approvalOf(e), approval.Withdrawn, "agent", at)
 }

@@ -131,6 +131,9 @@ func (p *Provider) Open(ctx context.Context, spec provider.Spec) (provider.Conn,
 	if p.agent.Mode != "" || p.agent.presets {
 		spec.Mode = p.agent.Mode
 	}
+	if !p.agent.dialogs {
+		spec.Servers = questioning(spec.Servers, cmp.Or(p.agent.calls, shortCall))
+	}
 	more, err := p.agent.prepared(spec)
 	if err != nil {
 		return nil, err

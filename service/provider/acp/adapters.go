@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/service/provider"
@@ -60,11 +61,19 @@ var codexHarmless = []string{
 	"pwd", "realpath", "rev", "rg", "sed", "seq", "sort", "stat", "tac", "tail", "tr", "tree", "true", "type", "uname", "uniq", "wc", "which", "whoami",
 }
 
+// codexCalls is less than the limit of a call in Codex's configuration, which is
+// ours, and more than most missions last.
+const codexCalls = 23 * time.Hour
+
+// codexQuestion is how Codex shows the tool by which a server asks the person.
+func codexQuestion(s provider.Server) string { return s.Name + "/" + s.Question }
+
 // prepareCodex gives Codex behind its adapter a home of its own, as Codex by
 // itself has. Its policy asks for every command but those that it takes for
 // harmless; a rule asks for these. A shell that goes on between calls stays off,
 // as what is typed into it is not asked for, and so do questions of the agent,
-// which the adapter never passes on: the turn would hang.
+// which the adapter never passes on: the turn would hang. Reeve's own server has a
+// tool for these.
 func prepareCodex(spec provider.Spec) (extras, error) {
 	names := make([]string, len(codexHarmless))
 	for i, name := range codexHarmless {
@@ -76,6 +85,7 @@ func prepareCodex(spec provider.Spec) (extras, error) {
 		// In a folder that is said to be untrusted the adapter calls the policy by
 		// the name of one of its modes, which asks for less.
 		Undecided: true,
+		Questions: true,
 		Rules:     "prefix_rule(pattern=[[" + strings.Join(names, ", ") + "]], decision=\"prompt\")\n",
 	})
 	if err != nil {

@@ -7,17 +7,40 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/service/provider"
+	"github.com/reevehq/reeve/service/provider/internal/codexhome"
 )
+
+// geminiCalls is less than the ten minutes after which Gemini CLI gives up a call
+// of an MCP server's tool. For the servers of a client nobody can change that.
+const geminiCalls = 9 * time.Minute
+
+// geminiQuestion is how it shows the tool by which a server asks the person.
+func geminiQuestion(s provider.Server) string { return s.Question + " (" + s.Name + " MCP Server)" }
 
 // geminiPolicy is of the administrator's tier, which beats every other. Settings
 // of the same rank would have to belong to root, so what the repository's own
 // could do is kept out by refusing it. The rule for commands matches all of them,
 // but for their arguments: where a rule names none, the program runs commands
 // unasked that it takes for harmless.
-const geminiPolicy = `[[rule]]
+//
+// What it asks the person through a tool of Reeve's own server is a question by
+// itself, so that tool needs no other; the name of the server is the mission's,
+// in whose place the program starts no other.
+func geminiPolicy(servers []provider.Server) string {
+	policy := geminiAsks
+	for _, s := range servers {
+		if s.Question != "" {
+			policy += fmt.Sprintf("\n[[rule]]\nmcpName = %s\ntoolName = %s\ndecision = \"allow\"\npriority = 999\n", codexhome.TOML(s.Name), codexhome.TOML(s.Question))
+		}
+	}
+	return policy
+}
+
+const geminiAsks = `[[rule]]
 toolName = "run_shell_command"
 argsPattern = "."
 decision = "ask_user"
@@ -61,7 +84,7 @@ func prepareGemini(spec provider.Spec) (extras, error) {
 	}
 	policy := filepath.Join(spec.PrivateDir, "gemini-policy.toml")
 	// Written anew each time, as the agent may write here.
-	if err := errors.Join(removed(policy), os.WriteFile(policy, []byte(geminiPolicy), 0o600)); err != nil {
+	if err := errors.Join(removed(policy), os.WriteFile(policy, []byte(geminiPolicy(spec.Servers)), 0o600)); err != nil {
 		return extras{}, &provider.OpenError{Code: mission.PrivateStateFailure, Err: fmt.Errorf("write the agent's policy: %w", err)}
 	}
 	return extras{args: []string{"--admin-policy", policy}}, nil

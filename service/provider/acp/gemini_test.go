@@ -23,10 +23,11 @@ func TestGeminiServersAreLiteral(t *testing.T) {
 }
 
 // What Gemini CLI is made to ask for is every tool, and every command whatever it
-// takes for harmless: TestProviders sees that it does.
+// takes for harmless: TestProviders sees that it does. Only what asks the person
+// by itself is let through, by the exact names of the server and its tool.
 func TestGeminiPolicy(t *testing.T) {
 	dir := t.TempDir()
-	x, err := prepareGemini(provider.Spec{PrivateDir: dir})
+	x, err := prepareGemini(provider.Spec{PrivateDir: dir, Servers: []provider.Server{{Name: "lab", Question: "ask"}, {Name: "other"}}})
 	if err != nil {
 		if exists(geminiPolicies()) {
 			t.Skip("this machine has policies of its own for Gemini CLI")
@@ -36,7 +37,8 @@ func TestGeminiPolicy(t *testing.T) {
 	policy := filepath.Join(dir, "gemini-policy.toml")
 	b, err := os.ReadFile(policy)
 	if err != nil || len(x.args) != 2 || x.args[1] != policy || strings.Count(string(b), "\"ask_user\"") != 2 ||
-		!strings.HasPrefix(string(b), "[[rule]]\ntoolName = \"run_shell_command\"\nargsPattern = \".\"\n") || !strings.Contains(string(b), "toolName = \"*\"") {
+		!strings.HasPrefix(string(b), "[[rule]]\ntoolName = \"run_shell_command\"\nargsPattern = \".\"\n") || !strings.Contains(string(b), "toolName = \"*\"") ||
+		strings.Count(string(b), "\"allow\"") != 1 || !strings.HasSuffix(string(b), "\n[[rule]]\nmcpName = \"lab\"\ntoolName = \"ask\"\ndecision = \"allow\"\npriority = 999\n") {
 		t.Errorf("%v, %q, %v", x.args, b, err)
 	}
 }

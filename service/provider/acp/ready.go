@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/service/provider"
@@ -23,6 +24,7 @@ type hardening struct {
 	endpoint string
 	presets  bool // each of its modes asks for less; the session that asks is in none
 	names    bool // it says in the input of a call which server's tool it is
+	dialogs  bool // its agent has a way of its own to ask the person
 	forms    bool // it asks questions by forms
 	exits    bool // a command that it calls completed ended with 0
 	steers   bool // it takes instructions into a running turn
@@ -46,7 +48,12 @@ type hardening struct {
 	// literalEnv writes a value of an MCP server's environment so that the agent
 	// puts nothing of its own environment into it.
 	literalEnv func(string) string
-	idle       []string // tools that do nothing, which it puts in the place of calls that fit none
+	// calls is how long a tool of an MCP server may take, 0 where that is not known.
+	calls time.Duration
+	// question is how it shows the tool by which a server asks the person, where
+	// that tool runs unasked.
+	question func(provider.Server) string
+	idle     []string // tools that do nothing, which it puts in the place of calls that fit none
 }
 
 // extras of one start, beside those that are always the same.
@@ -75,7 +82,7 @@ func Ready() []Agent {
 				"OPENCODE_ENABLE_QUESTION_TOOL=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_CLAUDE_CODE=1",
 			},
 			hardening: hardening{
-				install: "Install it with `npm install -g opencode-ai`, then sign in with `opencode auth login`.", all: true, joint: true, prepare: prepareOpenCode, reaches: true, cost: true, idle: []string{"invalid"}, cwd: "workdir",
+				install: "Install it with `npm install -g opencode-ai`, then sign in with `opencode auth login`.", all: true, joint: true, dialogs: true, prepare: prepareOpenCode, reaches: true, cost: true, idle: []string{"invalid"}, cwd: "workdir",
 				note: "opencode asks for every tool, whatever its own settings allow; it does not read the repository's AGENTS.md, and runs no subagents.",
 				// It runs plugins of a repository in spite of its own switches.
 				hostile: []string{"opencode.json", "opencode.jsonc", ".opencode"},
@@ -90,7 +97,7 @@ func Ready() []Agent {
 			hardening: hardening{
 				install: "Install it with `npm install -g @google/gemini-cli`, then sign in by running gemini once.", all: true,
 				note:     "Gemini CLI asks for every tool, whatever its own policies allow. Its process stays between turns.",
-				endpoint: "GOOGLE_GEMINI_BASE_URL", stays: true, prepare: prepareGemini, literalEnv: geminiLiteral,
+				endpoint: "GOOGLE_GEMINI_BASE_URL", stays: true, prepare: prepareGemini, literalEnv: geminiLiteral, calls: geminiCalls, question: geminiQuestion,
 				hostile: []string{".env", ".gemini/settings.json", ".gemini/.env", ".gemini/extensions", ".gemini/agents", ".gemini/skills", ".gemini/commands", ".gemini/policies", ".gemini/hooks"},
 				instead: "Move it out of the repository, or start the mission with another agent.",
 			},
@@ -120,7 +127,7 @@ func Ready() []Agent {
 			hardening: hardening{
 				install:  "Install it with `npm install -g @agentclientprotocol/claude-agent-acp`; the provider claude needs no adapter.",
 				note:     "Through this adapter Claude asks for every tool, as the provider claude does.",
-				endpoint: "ANTHROPIC_BASE_URL", all: true, exits: true, forms: true, steers: true, prepare: prepareClaude,
+				endpoint: "ANTHROPIC_BASE_URL", all: true, exits: true, dialogs: true, forms: true, steers: true, prepare: prepareClaude,
 				hostile: []string{".claude/settings.json", ".claude/settings.local.json", ".mcp.json"},
 				instead: "Use the provider claude, which loads nothing of it.",
 			},
@@ -130,8 +137,8 @@ func Ready() []Agent {
 			Variables: variables("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_HOME"),
 			hardening: hardening{
 				install:  "Install it with `npm install -g @zed-industries/codex-acp`; the provider codex needs no adapter.",
-				note:     "Through this adapter Codex asks for every command and every change, as the provider codex does; it can't ask you a question but in its text. On Linux it needs bubblewrap (bwrap) to change files.",
-				endpoint: codexhome.URLVar, all: true, presets: true, names: true, prepare: prepareCodex,
+				note:     "Through this adapter Codex asks for every command and every change, as the provider codex does. On Linux it needs bubblewrap (bwrap) to change files.",
+				endpoint: codexhome.URLVar, all: true, presets: true, names: true, prepare: prepareCodex, calls: codexCalls, question: codexQuestion,
 				hostile: []string{".codex"},
 				instead: "Use the provider codex, which loads nothing of it.",
 			},

@@ -121,7 +121,7 @@ func (c *conn) toolUpdate(t *turn, u sdk.ToolCallUpdate, announced bool) {
 		if c.interrupted() && k.tool.Kind == "execute" && k.exit == nil {
 			e.Status = "cancelled" // it was ended in the middle
 		}
-		if c.agent.all && !k.allowed && !k.idle {
+		if c.agent.all && !k.allowed && !k.idle && !c.questions(k) {
 			c.violate("The agent ran a tool without asking, or without waiting for the answer, so it was ended. See the transcript for which, and the checkout for what it did; then stop the mission.")
 		}
 	default:

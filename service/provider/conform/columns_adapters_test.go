@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/service/provider"
 	"github.com/reevehq/reeve/service/provider/acp"
 )
@@ -36,7 +37,7 @@ func adapters(claude, codex column) []column {
 	}
 	codex.na = map[string]string{
 		"steer in a turn": "its protocol has no such verb", "usage per turn": "it reports no usage of a turn",
-		"question": "it never answers its agent's request_user_input, so the tool stays off; the agent asks in its text, and the mission waits",
 	}
+	codex.served, codex.question = true, call("mcp__reeve/"+wire.MCPAskQuestion, colours)+"<<say:end>>"
 	return []column{claude, codex}
 }

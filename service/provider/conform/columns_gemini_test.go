@@ -1,6 +1,10 @@
 package conform_test
 
-import "path/filepath"
+import (
+	"path/filepath"
+
+	"github.com/reevehq/reeve/ipc/wire"
+)
 
 // gemini is run by its ready entry, with a person's settings that want everything
 // to run unasked.
@@ -10,8 +14,7 @@ func gemini() column {
 		name: "gemini", binary: "REEVE_TEST_GEMINI", new: entry("gemini"), agent: true, program: "gemini",
 		model: "gemini-2.5-pro", keys: []string{"GEMINI_API_KEY=test-key", "GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:9"}, refuses: ".gemini/settings.json",
 		na: map[string]string{"steer in a turn": "its protocol has no such verb",
-			"resume in a new process": reload, "resume after SIGKILL": reload, "session id in use": reload,
-			"question": "it has no tool for questions when it speaks ACP, so it asks in its answer, and waits"},
+			"resume in a new process": reload, "resume after SIGKILL": reload, "session id in use": reload},
 		silent: []string{noExit, noCache, noCalls},
 	}, func(line string) string {
 		return call("run_shell_command", map[string]any{"command": line, "description": "a command"})
@@ -20,8 +23,7 @@ func gemini() column {
 		return call("read_file", map[string]any{"file_path": file}) +
 			call("replace", map[string]any{"file_path": file, "old_string": last, "new_string": last + "\n" + line, "instruction": "add a line"}) + "<<say:end>>"
 	}
-	c.question = call("ask_user", map[string]any{"questions": []any{map[string]any{"question": "Which colour?", "header": "Colour", "type": "choice",
-		"options": []any{map[string]any{"label": "red", "description": "r"}, map[string]any{"label": "blue", "description": "b"}}}}}) + "<<say:end>>"
+	c.served, c.question = true, call("mcp_reeve_"+wire.MCPAskQuestion, colours)+"<<say:end>>"
 	c.tool = func(name string, input any) string { return call("mcp_lab_"+name, input) + "<<say:end>>" }
 	settings := func(w *world, more string) {
 		w.file(filepath.Join(w.home, ".gemini", "settings.json"), `{"security":{"auth":{"selectedType":"gemini-api-key"}},"model":{"name":"gemini-2.5-pro"},"general":{"defaultApprovalMode":"auto_edit"},`+more+`

@@ -36,6 +36,7 @@ type column struct {
 	program, refuses string
 	joint            bool
 	lingers          bool // it does not end with its input
+	served           bool // it asks questions by Reeve's own server
 	na               map[string]string
 	// brief are the scenarios that make test runs of a slow program; for all of
 	// them there is make test-providers, which sets REEVE_TEST_SCENARIOS.

@@ -104,18 +104,22 @@ func brokenServer(t *testing.T, w *world) {
 	}
 }
 
-// held lets a request wait for REEVE_TEST_HOLD, or else a few seconds, while
+// hold is how long a person takes: REEVE_TEST_HOLD, or else a few seconds.
+func hold() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("REEVE_TEST_HOLD")); err == nil {
+		return d
+	}
+	return 3 * time.Second
+}
+
+// held lets a request wait for as long as a person takes, while
 // another conversation of the same program goes on beside it. Nothing is asked
 // again, and the answer counts.
 func held(t *testing.T, w *world) {
-	hold := 3 * time.Second
-	if d, err := time.ParseDuration(os.Getenv("REEVE_TEST_HOLD")); err == nil {
-		hold = d
-	}
 	other := newWorld(t, w.c)
 	s := w.open()
 	turn := s.Do(w.c.commands("touch made.txt"), s.Decide(func(provider.PermissionRequested) provider.Answer {
-		over := time.After(hold)
+		over := time.After(hold())
 		other.one("touch made.txt", provider.Answer{Allow: true})
 		<-over
 		if w.has("made.txt") {

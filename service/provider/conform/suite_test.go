@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/reevehq/reeve/app/mission"
+	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/service/provider"
 	"github.com/reevehq/reeve/service/provider/conform"
 	"github.com/reevehq/reeve/service/provider/modelstub"
@@ -247,6 +248,11 @@ func parallel(t *testing.T, w *world) {
 }
 
 func question(t *testing.T, w *world) {
+	if w.c.served {
+		questionByTool(t, w)
+		return
+	}
+	w.desk()
 	s := w.open()
 	turn := s.Do(w.c.question, s.Decide(func(e provider.PermissionRequested) provider.Answer {
 		if e.Question == nil || e.Question.Text != "Which colour?" || !slices.Equal(e.Question.Options, []string{"red", "blue"}) {
@@ -257,6 +263,9 @@ func question(t *testing.T, w *world) {
 	w.want(turn, mission.Succeeded, "")
 	if got := strings.Join(w.results(), "\n"); !strings.Contains(got, "blue") {
 		t.Errorf("the model heard %q", got)
+	}
+	if w.offers(wire.MCPAskQuestion) {
+		t.Error("it can ask by itself, and is offered another tool for it")
 	}
 }
 

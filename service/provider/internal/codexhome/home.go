@@ -37,6 +37,8 @@ type More struct {
 	// such a folder counts as little as that of one which is not.
 	Undecided bool
 	Rules     string // about commands, "" for none
+	// Questions has the tools by which servers ask the person run unasked.
+	Questions bool
 }
 
 // Home is the program's home for the life of its guard. It holds our
@@ -173,6 +175,9 @@ func config(spec provider.Spec, key string, more More) []byte {
 	for _, s := range spec.Servers {
 		for _, l := range Configured(s).lines(s.Name) {
 			line("%s", l)
+		}
+		if more.Questions && s.Question != "" {
+			line("[mcp_servers.%s.tools.%s]\napproval_mode = \"approve\"", TOML(s.Name), TOML(s.Question))
 		}
 	}
 	return b.Bytes()
