@@ -15,8 +15,9 @@ import (
 const gitAtOnce = 4
 
 // withGit hands fn a git that runs in a short-lived guard: what a repository
-// makes git run is judged like what the mission's agent runs. The guard and
-// everything that came of it are gone when withGit returns.
+// makes git run is judged like what the mission's agent runs. The guard comes up
+// while fn does what needs none; it and everything that came of it are gone when
+// withGit returns.
 func (s *Supervisor) withGit(ctx context.Context, mission string, fn func(checkout.Git) error) error {
 	select {
 	case s.gits <- struct{}{}:
@@ -24,12 +25,22 @@ func (s *Supervisor) withGit(ctx context.Context, mission string, fn func(checko
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	g, err := guard.OpenGit(ctx, s.Exe, s.GuardEnv, func(tree proc.Guarded) func() { return s.know(mission, tree) })
-	if err != nil {
-		return fmt.Errorf("start a guard for git: %w", err)
-	}
-	defer g.Close()
+	var g *guard.Git
+	var unopened error
+	up := make(chan struct{})
+	go func() {
+		defer close(up)
+		g, unopened = guard.OpenGit(ctx, s.Exe, s.GuardEnv, func(tree proc.Guarded) func() { return s.know(mission, tree) })
+	}()
+	defer func() {
+		if <-up; unopened == nil {
+			g.Close()
+		}
+	}()
 	return fn(func(ctx context.Context, c checkout.GitCommand) ([]byte, error) {
+		if <-up; unopened != nil {
+			return nil, fmt.Errorf("start a guard for git: %w", unopened)
+		}
 		run := guard.GitRun{Dir: c.Dir, Config: c.Config, Args: c.Args, Env: c.Env, Stdin: c.Stdin, MaxOutput: int64(c.Limit)}
 		out, err := g.Run(ctx, run)
 		var failed *guard.GitError
