@@ -124,17 +124,20 @@ func (w *worker) adopt(ctx context.Context) string {
 		return w.quarantine(err, rec)
 	}
 	fault.Point("service.adopt-claimed")
-	if err := w.replay(ctx, res.LastSeq); err != nil {
+	if err := w.replay(ctx, res.LastSeq); err != nil && w.fault == nil {
 		_ = g.Close()
-		if ctx.Err() != nil || w.fault != nil {
+		if ctx.Err() != nil {
 			return "its guard was claimed, but its log was not read to the end."
 		}
 		return w.quarantine(err, rec)
 	}
 	fault.Point("service.adopt-replayed")
-	w.guard, w.alive = g, mission.GuardAnswers
+	w.guard, w.alive, w.claimed = g, mission.GuardAnswers, &res
 	w.follow(g)
-	w.catchUp(res)
+	w.catchUp()
+	if w.fault != nil {
+		return "its guard was claimed, but that can't be journaled yet; nothing was interrupted."
+	}
 	if w.damaged > 0 {
 		return fmt.Sprintf("its guard was adopted; nothing was interrupted, but %d entries of its log are damaged.", w.damaged)
 	}
@@ -184,9 +187,18 @@ func (w *worker) replay(ctx context.Context, upTo uint64) error {
 }
 
 // catchUp brings journal and guard together after a claim: what the journal
-// decided and the guard never heard of is told it again.
-func (w *worker) catchUp(res wire.ClaimResult) {
-	w.takeUp(res)
+// decided and the guard never heard of is told it again. It compares with the
+// guard as it was claimed, so nothing that came later may be ingested before;
+// while there is a fault it is put off, see heal.
+func (w *worker) catchUp() {
+	if w.claimed == nil || w.fault != nil {
+		return
+	}
+	res := *w.claimed
+	if err := w.takeUp(); err != nil {
+		w.fail("an adopted mission could not be journaled", err, nil)
+		return
+	}
 	var unheard, orphans []approvals.Record
 	var unknown []string
 	err := w.s.DB.Update(context.WithoutCancel(w.s.ctx), func(tx *store.Tx) error {
@@ -224,9 +236,10 @@ func (w *worker) catchUp(res wire.ClaimResult) {
 		return nil
 	})
 	if err != nil {
-		w.fail("approvals could not be compared with the guard", err, func() { w.catchUp(res) })
+		w.fail("approvals could not be compared with the guard", err, nil)
 		return
 	}
+	w.claimed = nil
 	for _, a := range orphans {
 		w.s.Announce.Approval(a)
 	}
@@ -250,7 +263,7 @@ func (w *worker) catchUp(res wire.ClaimResult) {
 
 // takeUp goes on with the phase that a mission had before its guard could not
 // be talked to. A turn in flight is seen by the scheduler.
-func (w *worker) takeUp(res wire.ClaimResult) {
+func (w *worker) takeUp() error {
 	err := w.commit(func(r *Record) { r.Generation = w.s.Generation })
 	if err == nil && w.rec.Phase == mission.Blocked && w.rec.Held != "" && w.rec.EndReason == "" {
 		event, then := mission.EvResume, w.rec.Held
@@ -272,13 +285,10 @@ func (w *worker) takeUp(res wire.ClaimResult) {
 			err = w.step(mission.EvTurnStarted, nil)
 		}
 	}
-	if err != nil {
-		w.fail("an adopted mission could not be journaled", err, func() { w.takeUp(res) })
-		return
-	}
-	if w.rec.Phase == mission.Blocked && w.rec.EndReason != "" {
+	if err == nil && w.rec.Phase == mission.Blocked && w.rec.EndReason != "" {
 		_ = w.end(w.rec.EndReason) // it was to end when its guard did not answer
 	}
+	return err
 }
 
 // unbegin takes back a turn that was journaled but never reached the guard: it

@@ -53,11 +53,11 @@ func (w *worker) heal() bool {
 	again := w.again
 	w.fault, w.again = nil, nil
 	w.s.Log.Info("the journal can be written again", "mission", w.rec.ID)
-	if w.rec.Attempt != "" {
-		if err := w.replay(w.s.ctx, 0); err != nil && w.fault == nil {
-			w.fail("the log of the guard could not be read", err, nil)
-		}
+	if w.claimed != nil { // first the guard as it was claimed
+		w.readOn(w.claimed.LastSeq)
+		w.catchUp()
 	}
+	w.readOn(0)
 	for _, fn := range again {
 		if w.fault != nil {
 			w.again = append(w.again, fn)
@@ -67,6 +67,17 @@ func (w *worker) heal() bool {
 	}
 	w.show()
 	return w.fault == nil
+}
+
+// readOn ingests what is in the guard's log up to a sequence (0: to its end),
+// unless there is a fault again.
+func (w *worker) readOn(upTo uint64) {
+	if w.fault != nil || w.rec.Attempt == "" {
+		return
+	}
+	if err := w.replay(w.s.ctx, upTo); err != nil && w.fault == nil {
+		w.fail("the log of the guard could not be read", err, nil)
+	}
 }
 
 // protect keeps a failure of one mission from ending the service.

@@ -417,7 +417,7 @@ func (w *worker) lost(g *guard.Client) {
 	if w.guard != g || w.s.ctx.Err() != nil {
 		return
 	}
-	w.guard, w.losing = nil, true
+	w.guard, w.losing, w.claimed = nil, true, nil
 	var left []string
 	w.async(func(ctx context.Context) error {
 		// A killed process closes its connections a little before it is gone.

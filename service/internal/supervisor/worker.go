@@ -29,6 +29,7 @@ type worker struct {
 	next                *Record // what a commit is about to keep; functions in its transaction may change it
 	guard               *guard.Client
 	alive               mission.GuardState // what is known of the guard
+	claimed             *wire.ClaimResult  // of an adopted guard, until the journal has caught up with it
 	starting            bool               // a guard is being brought up
 	forgo               func()             // gives up fetching the secrets of the guard to come; nil before the first
 	calling             bool               // a guard call for a turn is under way
