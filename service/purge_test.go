@@ -89,6 +89,9 @@ func TestPurgeNoState(t *testing.T) {
 			}
 		}
 	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	check("without a journal")
 	if err := os.WriteFile(filepath.Join(dir, "reeve.db"), []byte("a file of theirs"), 0o644); err != nil {
 		t.Fatal(err)
