@@ -13,9 +13,12 @@ import (
 )
 
 // hold keeps missions out of checkouts that a person is having changed, and
-// refuses when one is at work there. Claims and this are both decided inside
-// transactions of the journal, which run one after the other.
+// refuses when one is at work there. The mark is set first: a claim that was
+// journaled before is seen then, and a later one sees the mark.
 func (s *Supervisor) hold(ctx context.Context, id string, paths ...string) (release func(), err error) {
+	if err := s.mark(paths); err != nil {
+		return nil, err
+	}
 	release = func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -23,25 +26,35 @@ func (s *Supervisor) hold(ctx context.Context, id string, paths ...string) (rele
 			delete(s.held, p)
 		}
 	}
+	// A transaction, so that no claim is on its way beside it.
 	err = s.DB.Update(ctx, func(tx *store.Tx) error {
 		for _, p := range paths {
 			if r := checkout.Conflict(tx, p, id); r != nil {
 				return Refuse(r)
 			}
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, p := range paths {
-			if s.held[p] {
-				return errHeld(p)
-			}
-		}
-		for _, p := range paths {
-			s.held[p] = true
-		}
 		return nil
 	})
-	return release, err
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+// mark marks all of paths as held, or none.
+func (s *Supervisor) mark(paths []string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range paths {
+		if s.held[p] {
+			return errHeld(p)
+		}
+	}
+	for _, p := range paths {
+		s.held[p] = true
+	}
+	return nil
 }
 
 // take claims the mission's checkout for an attempt.
