@@ -99,7 +99,7 @@ func (a at) mayRepeat(command string) bool {
 	switch command {
 	case "diff-index", "diff", "status":
 		return true
-	case "add", "update-index":
+	case "add", "update-index", "write-tree": // the last reads files that are as young as the index, too
 		for _, kv := range a.env {
 			if index, ours := strings.CutPrefix(kv, "GIT_INDEX_FILE="); ours {
 				err := os.Remove(index + ".lock")
