@@ -30,6 +30,7 @@ providers)
 	code=0
 	go test -race -count=1 -timeout 40m -parallel 3 ./service/provider/conform || code=$?
 	go test -race -count=1 -timeout 20m -v -run 'TestOpenCode|TestGemini' ./service/provider/acp || code=$?
+	go test -race -count=1 -timeout 20m -v -run 'TestQuestionOfRealAgents' ./cmd/e2e || code=$?
 	[ ! -f "$REEVE_TEST_TABLE" ] || cat "$REEVE_TEST_TABLE"
 	exit $code
 	;;

@@ -229,7 +229,7 @@ func callTool(open map[string]*sdk.ClientSession, o order) report {
 	s := open[o.Process]
 	if s == nil {
 		cmd := exec.Command(os.Getenv("REEVE_E2E_REEVE"), "mcp")
-		cmd.Env, cmd.Stderr = environWithout("REEVE_E2E_"), os.Stderr
+		cmd.Env, cmd.Stderr = append(environWithout("REEVE_E2E_"), "REEVE_QUESTIONS=3600"), os.Stderr // as of an agent without a dialog
 		var err error
 		s, err = sdk.NewClient(&sdk.Implementation{Name: "e2e", Version: "1"}, nil).Connect(context.Background(), &sdk.CommandTransport{Command: cmd}, nil)
 		if err != nil {
