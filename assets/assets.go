@@ -1,5 +1,5 @@
 // Package assets holds the files that are built into the desktop program:
-// fonts, the application icon and the tray icons. It imports no toolkit, so
+// fonts, translations, the application icon and the tray icons. It imports no toolkit, so
 // that installers and tests can use it too.
 package assets
 
@@ -39,6 +39,14 @@ func FontLicences() map[string]string {
 	}
 	return texts
 }
+
+// Translations holds translations/TAG.json: what the program says, by its
+// English text; a text that depends on a number has a form for each plural of
+// the language. translations/fyne.TAG.json are the toolkit's own words where it
+// has none for the language.
+//
+//go:embed translations/*.json
+var Translations embed.FS
 
 //go:embed app-icon.png
 var appIcon []byte

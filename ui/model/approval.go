@@ -190,17 +190,39 @@ func (v *Approval) tool(who string, kind approval.Kind, sub approval.Subject, a 
 	if sub.Reason != "" {
 		v.fact(say.Key("Why"), Detail{Text: say.T("“%s”", approval.Visible(sub.Reason).Plain())})
 	}
-	if text := v.Runs.String(); text != "" {
-		v.fact(say.Key("Runs"), Detail{Code: approval.Visible(text).Plain()})
+	var runs []string
+	for _, p := range v.Runs.Programs {
+		if join := Join(p.Join); join != "" {
+			runs = append(runs, join)
+		}
+		runs = append(runs, p.Program)
+	}
+	if len(runs) > 0 {
+		v.fact(say.Key("Runs"), Detail{Code: approval.Visible(strings.Join(runs, " ")).Plain()})
 	}
 	if len(v.Runs.Redirects) > 0 {
 		v.fact(say.Key("Redirects"), Detail{Code: approval.Visible(strings.Join(v.Runs.Redirects, "  ")).Plain()})
 	}
 	if v.Runs.Unclear != "" {
-		v.fact(say.Key("Unclear"), Detail{Text: oneLine(v.Runs.Unclear)})
+		v.fact(say.Key("Unclear"), Detail{Text: Told(oneLine(v.Runs.Unclear))})
 	}
 	v.fact(say.Key("Where"), Detail{Code: Path(where, home)})
 	v.fact(say.Key("Environment"), Detail{Text: environment(sub.Env)})
+}
+
+// Join says in words how a program follows the one before it, "" of the first.
+func Join(join string) string {
+	switch join {
+	case approval.JoinThen:
+		return say.T("then")
+	case approval.JoinInto:
+		return say.T("into")
+	case approval.JoinInside:
+		return say.T("inside")
+	case approval.JoinBackground:
+		return say.T("in the background")
+	}
+	return join
 }
 
 // arguments writes the tool's exact arguments, indented, without those that are

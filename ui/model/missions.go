@@ -469,7 +469,11 @@ func doing(m wire.Mission) Detail {
 	// Some agents give a whole title, such as "Edit lexer.go", for a name.
 	first, _, titled := strings.Cut(strings.ToLower(oneLine(a.Tool)), " ")
 	if verb, ok := verbs[first]; ok && (!titled || object != "") {
-		return Detail{Text: say.Word(verb), Code: object}
+		text := say.Word(verb)
+		if verb == "running" {
+			text = say.As("a command", "running")
+		}
+		return Detail{Text: text, Code: object}
 	}
 	if a.Tool == a.Detail || titled && object == "" {
 		return Detail{Text: say.T("using"), Code: exact(a.Tool)}

@@ -237,7 +237,7 @@ func (l *RoomLog) Row(i int, now time.Time) RoomRow {
 	if m.Answers != "" {
 		r.Answers = oneLine(m.Answers)
 		if j := slices.IndexFunc(l.messages, func(o wire.RoomMessage) bool { return o.ID == m.Answers }); j >= 0 {
-			r.Answers = "“" + cut(firstLine(l.messages[j].Text), maxQuoted) + "”"
+			r.Answers = say.T("“%s”", cut(firstLine(l.messages[j].Text), maxQuoted))
 		}
 	}
 	return r

@@ -36,7 +36,7 @@ func RuleRows(list []wire.Rule, project string, mission func(id string) (wire.Mi
 		}
 		row := RuleRow{ID: r.ID, Deny: r.Effect != string(approval.Allow), Code: approval.Visible(r.About), Pattern: r.Pattern, Project: r.Project,
 			Reach: say.T("always in %s", Path(r.Project, home)), Made: say.T("made %s by %s", Clock(r.CreatedAt, now), oneLine(r.By)), Used: say.T("never used")}
-		row.Words = covers(row.Deny, r.Class == "execute", r.Pattern, r.Sentence, placeOf(r.Cwd))
+		row.Words = covers(row.Deny, r.Class == "execute", r.Pattern, Told(oneLine(r.Sentence)), placeOf(r.Cwd))
 		if r.For == approval.ForMission {
 			row.Reach = say.T("until mission %s ends", Clean(r.Mission))
 			if m, ok := mission(r.Mission); ok {
@@ -87,7 +87,6 @@ func (v Approval) Promise(allow bool, reach string, o Offer) string {
 // says of it as one that allows; where a command may run is where. A rule that
 // denies a command is wider.
 func covers(deny, command bool, pattern, sentence, where string) string {
-	sentence = oneLine(sentence)
 	switch {
 	case command && deny && pattern != "":
 		return say.T("“%s” with anything after it, in any folder, also inside a longer command", exact(strings.TrimSuffix(pattern, " *")))

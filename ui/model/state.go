@@ -40,6 +40,7 @@ type State struct {
 	approvals map[string]wire.Approval
 	refusals  []wire.Refusal
 	seen      map[string]uint64 // the revision of a mission that a person saw
+	before    *Seen             // what an earlier run kept
 	known     map[string]bool   // topics that had a snapshot
 	rooms     map[string]wire.Room
 	unread    map[string]int    // messages of others in a room that no person saw
@@ -119,13 +120,6 @@ func (s *State) Pending(mission string) []wire.Approval {
 // program heard of it.
 func (s *State) Refusals() []wire.Refusal { return s.refusals }
 
-// MarkSeen says that a person looked at the mission.
-func (s *State) MarkSeen(id string) {
-	if m, ok := s.missions[id]; ok {
-		s.seen[id] = m.Revision
-	}
-}
-
 // ChangeKind is what happened, as far as a person may want to hear of it.
 type ChangeKind string
 
@@ -171,7 +165,7 @@ func (s *State) Snapshot(topic string, items []json.RawMessage) ([]Change, error
 			keep[m.ID] = true
 			c := s.putMission(m)
 			if first {
-				s.MarkSeen(m.ID)
+				s.recall(m)
 				continue
 			}
 			changes = append(changes, c...)

@@ -185,7 +185,7 @@ func (t *Transcript) cutOff() {
 	}
 	if n := len(t.turns); n > 0 && t.turns[n-1].title.To == nil {
 		at := t.at
-		t.turns[n-1].title.To, t.turns[n-1].title.Outcome = &at, "interrupted"
+		t.turns[n-1].title.To, t.turns[n-1].title.Outcome = &at, say.T("interrupted")
 	}
 	clear(t.calls)
 	clear(t.asks)

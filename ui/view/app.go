@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"fyne.io/fyne/v2"
+	"fyne.io/fyne/v2/lang"
 
 	"github.com/reevehq/reeve/assets"
 	"github.com/reevehq/reeve/ipc/client"
@@ -80,6 +81,8 @@ type desk struct {
 	service     serviceControl
 
 	main      *mainWindow
+	tongue    tongue
+	kept      bool // what was seen was kept in this run
 	relaunch  bool // the program is to be started anew once it has ended,
 	hidden    bool // without a window
 	missions  map[string]*missionWindow
@@ -116,6 +119,8 @@ func newDesk(app fyne.App, o Options) *desk {
 func Run(app fyne.App, o Options) (relaunch, hidden bool) {
 	d := newDesk(app, o)
 	app.Settings().SetTheme(kit.Theme{Mode: map[string]kit.Mode{"light": kit.Light, "dark": kit.Dark}[o.Theme]})
+	d.tongue = speak(spoken(app.Preferences().String(prefLanguage), lang.SystemLocale().LanguageString()), drawable)
+	d.remember()
 	app.SetIcon(fyne.NewStaticResource("reeve.png", assets.AppIcon()))
 	d.notifier = newNotifier(d)
 	d.tray = newTray(d)
@@ -159,6 +164,7 @@ func (d *desk) tendUpgrade() {
 }
 
 func (d *desk) stop() {
+	d.keepSeen()
 	d.cancel()
 	if d.follower != nil {
 		d.follower.Close()
@@ -188,6 +194,10 @@ func (d *desk) changed() {
 	}
 	d.tendCredentials()
 	d.tendUpgrade()
+	if !d.kept && d.st.Known(wire.TopicMissions) {
+		d.kept = true
+		d.keepSeen() // from here on there is something to compare with
+	}
 	if d.tray != nil {
 		d.tray.refresh()
 	}

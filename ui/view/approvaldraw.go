@@ -180,7 +180,7 @@ func legend(hidden []approval.Hidden, n int) fyne.CanvasObject {
 		if h.Count > 1 {
 			code = fmt.Sprintf("%s ×%d", code, h.Count)
 		}
-		row = append(row, kit.Fix(340, kit.Row(6, kit.Chip(h.Token, 14), kit.Small(code, kit.Mono), kit.Grow(kit.Note(say.Word(h.Name)).CutEnd()))))
+		row = append(row, kit.Fix(340, kit.Row(6, kit.Chip(h.Token, 14), kit.Small(code, kit.Mono), kit.Grow(kit.Note(model.Told(h.Name)).CutEnd()))))
 		if len(row) == 2 {
 			rows = append(rows, kit.Row(12, row...))
 			row = nil

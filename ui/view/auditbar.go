@@ -76,7 +76,7 @@ func (b *auditBar) draw() {
 	case b.result != nil && b.result.OK:
 		rows = append(rows, kit.Pad(0, 0, 0, 26, kit.Row(8, kit.NewIcon(kit.ShapeDone, 12, kit.Done),
 			kit.NewText(say.T("Whole"), kit.SizeSmall, kit.Done, kit.Bold), kit.Small(say.T("%d entries hold, verified %s", b.result.Entries, b.at)),
-			kit.Note("head"), kit.Shrink(kit.Small(model.GroupDigest(b.result.Head), kit.Mono).CutMiddle()), kit.Spring(), b.copy)))
+			kit.Note(say.T("head")), kit.Shrink(kit.Small(model.GroupDigest(b.result.Head), kit.Mono).CutMiddle()), kit.Spring(), b.copy)))
 	case b.result != nil:
 		rows = append(rows, problemBox(say.T("The chain is broken at entry %d", b.result.BrokenAt),
 			model.Clean(b.result.Detail)+" "+say.T("What stands there was changed by something other than the service. Compare it with an export, and keep the state directory as it is.")))

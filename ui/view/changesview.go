@@ -118,7 +118,7 @@ func fileLine(f model.ChangedFile, gap float32) fyne.CanvasObject {
 		cells = append(cells, kit.NewText(say.T("not agent"), kit.SizeSmall, kit.Waiting))
 	}
 	if f.Binary {
-		cells = append(cells, kit.Note("binary"))
+		cells = append(cells, kit.Note(say.T("binary")))
 	} else {
 		cells = append(cells, kit.Fix(32, kit.NewText(plus, kit.SizeSmall, kit.Done, kit.Mono).Right()), kit.Fix(32, kit.NewText(minus, kit.SizeSmall, kit.Wrong, kit.Mono).Right()))
 	}
@@ -203,7 +203,7 @@ func (v *changesView) draw(m wire.Mission) {
 	if !v.loaded {
 		files = say.T("Changes")
 	} else {
-		files += say.T(" changed since the mission began")
+		files = say.T("%s changed since the mission began", files)
 	}
 	not := 0
 	for _, f := range v.files {

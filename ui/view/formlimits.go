@@ -70,8 +70,8 @@ func newLimitsRow(f *formWindow) *limitsRow {
 func (l *limitsRow) fill(limits mission.Limits, wait bool) {
 	l.f.form.Terms.Limits, l.f.form.Terms.WaitForReset = limits, wait
 	l.wait.Set(wait)
-	l.memory.Hint("another")
-	l.cpu.Hint("another")
+	l.memory.Hint(say.T("another"))
+	l.cpu.Hint(say.T("another"))
 	l.memory.Set(slices.Index(memoryLimits, limits.MemoryMB))
 	l.cpu.Set(slices.Index(cpuLimits, limits.CPUMinutes))
 	l.draw()
@@ -80,7 +80,7 @@ func (l *limitsRow) fill(limits mission.Limits, wait bool) {
 func (l *limitsRow) draw() {
 	text := model.LimitsNote(l.f.form.Terms.Limits)
 	if l.f.form.Terms.WaitForReset {
-		text += say.T(", waits for rate limits")
+		text += ", " + say.T("waits for rate limits")
 	}
 	l.toggle.SetContent(kit.Sized(0, 24, kit.Row(6, kit.NewIcon(chevron(l.open), 12, kit.Quiet), kit.Small(say.T("Limits"), kit.Bold), kit.Gap(2), kit.Note(text))))
 	parts := []fyne.CanvasObject{kit.Pad(0, 0, 0, -2, kit.Row(0, l.toggle))}

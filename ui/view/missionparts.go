@@ -180,7 +180,7 @@ func turnBars(turns []wire.TurnInfo) []fyne.CanvasObject {
 	var out []fyne.CanvasObject
 	for i, t := range turns {
 		color, style := kit.Quiet, kit.Style(0)
-		length := "now"
+		length := say.T("now")
 		if t.EndedAt != nil {
 			length = model.Duration(t.EndedAt.Sub(t.StartedAt).Round(time.Second))
 		}

@@ -26,16 +26,42 @@ type missionRow struct {
 	d     *desk
 	press *kit.Press
 	act   *kit.Button
+	wide  float32 // the column of the button
 	shown model.Row
 	drawn bool
 	busy  bool
 }
 
-func newMissionRow(d *desk, id string) *missionRow {
-	r := &missionRow{d: d}
-	r.act = kit.NewButton(kit.Plain, "", r.do).Small().Least(84)
+func newMissionRow(d *desk, id string, wide float32) *missionRow {
+	r := &missionRow{d: d, wide: wide}
+	r.act = kit.NewButton(kit.Plain, "", r.do).Small().Least(wide)
 	r.press = kit.NewPress(kit.Sized(0, rowHeight), 7, func() { d.openMission(id) })
 	return r
+}
+
+// actionLabel is what the button of a row says.
+func actionLabel(a model.Action) string {
+	switch a {
+	case model.Review:
+		return say.T("Review")
+	case model.Resume:
+		return say.T("Resume")
+	case model.Recover:
+		return say.As("a list", "Recover…")
+	case model.Settle:
+		return say.T("Settle…")
+	}
+	return ""
+}
+
+// actionWidth is that of the widest button that a row can have, so that the
+// columns of all rows stand in line.
+func actionWidth() float32 {
+	wide := float32(84)
+	for _, a := range []model.Action{model.Review, model.Resume, model.Recover, model.Settle} {
+		wide = max(wide, fyne.MeasureText(actionLabel(a), kit.SizeBody, fyne.TextStyle{}).Width+14)
+	}
+	return wide
 }
 
 // do is what the row's one button does.
@@ -105,19 +131,12 @@ func (r *missionRow) draw() fyne.CanvasObject {
 		kit.Row(0, kit.Spring(), kit.Small(row.Cost)),
 		kit.Row(0, kit.Spring(), kit.Note(row.Tokens)))
 
-	var button fyne.CanvasObject = kit.Sized(84, 28)
-	kind, label := kit.Plain, ""
-	switch row.Action {
-	case model.Review:
-		kind, label = kit.Primary, say.T("Review")
-	case model.Resume:
-		label = say.T("Resume")
-	case model.Recover:
-		label = say.T("Recover…")
-	case model.Settle:
-		label = say.T("Settle…")
-	}
-	if label != "" {
+	var button fyne.CanvasObject = kit.Sized(r.wide, 28)
+	if label := actionLabel(row.Action); label != "" {
+		kind := kit.Plain
+		if row.Action == model.Review {
+			kind = kit.Primary
+		}
 		r.act.SetKind(kind)
 		r.act.SetLabel(label)
 		button = r.act
@@ -130,7 +149,7 @@ func (r *missionRow) draw() fyne.CanvasObject {
 		kit.Fix(168, providerCell),
 		kit.Fix(136, time),
 		kit.Fix(100, costCell), kit.Gap(16),
-		kit.Fix(84, button))
+		kit.Fix(r.wide, button))
 	return kit.Sized(0, rowHeight, kit.Pad(0, 12, 0, 14,
 		kit.Fold(420, foldProvider, kit.Fold(420, foldCost, cells, costCell), providerCell)))
 }

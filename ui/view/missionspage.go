@@ -33,12 +33,13 @@ type missionsPage struct {
 	empty                  *emptyView
 	full                   *fyne.Container
 
-	rows  map[string]*missionRow
-	order [][]string // group name and ids, as they are laid out
+	rows    map[string]*missionRow
+	actions float32    // the width of the rows' buttons
+	order   [][]string // group name and ids, as they are laid out
 }
 
 func newMissionsPage(d *desk) *missionsPage {
-	p := &missionsPage{d: d, filter: model.FilterAll, limit: moreRows, rows: map[string]*missionRow{}}
+	p := &missionsPage{d: d, filter: model.FilterAll, limit: moreRows, rows: map[string]*missionRow{}, actions: actionWidth()}
 	p.waitMark = kit.NewIcon(kit.ShapeNeeds, 11, kit.Waiting)
 	p.waiting, p.working, p.cost = kit.NewText("", kit.SizeSmall, kit.Waiting, kit.Bold), kit.Note(""), kit.Note("")
 	p.summary = kit.Row(10)
@@ -81,7 +82,7 @@ func (p *missionsPage) refresh() {
 		for _, r := range g.Rows {
 			row := p.rows[r.ID]
 			if row == nil {
-				row = newMissionRow(p.d, r.ID)
+				row = newMissionRow(p.d, r.ID, p.actions)
 				p.rows[r.ID] = row
 			}
 			row.set(r)
@@ -101,7 +102,7 @@ func (p *missionsPage) head(sum model.Summary) {
 		parts = append(parts, kit.Row(5, p.waitMark, p.waiting))
 	}
 	if sum.Working > 0 {
-		p.working.SetText(say.T("%d working", sum.Working))
+		p.working.SetText(say.N(sum.Working, "%d working", "%d working"))
 		parts = append(parts, p.working)
 	}
 	if sum.Cost != "" {

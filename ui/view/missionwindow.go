@@ -167,7 +167,7 @@ func (w *missionWindow) refresh() {
 	}
 	if w.win != nil {
 		w.follow(m.Session)
-		w.d.st.MarkSeen(w.id)
+		w.d.markSeen(w.id)
 	}
 	now := w.d.now()
 	row, _ := w.d.st.Row(w.id, now)
@@ -295,7 +295,7 @@ func newMissionHead(w *missionWindow) *missionHead {
 	h.stop = kit.NewButton(kit.Danger, say.T("Stop…"), w.askStop).Icon(kit.ShapeStopped)
 	h.top = kit.Row(10, kit.Shrink(h.title), h.badge)
 	h.fork, h.branch = kit.NewIcon(kit.ShapeBranch, 13, kit.Quiet), kit.Small("", kit.Mono).CutMiddle()
-	h.below = kit.Row(8, h.who, kit.Note("in"), kit.Shrink(h.folder), h.fork, kit.Shrink(h.branch))
+	h.below = kit.Row(8, h.who, kit.Note(say.T("in")), kit.Shrink(h.folder), h.fork, kit.Shrink(h.branch))
 	h.times = kit.Row(0, h.left, kit.Spring(), h.ends)
 	h.root = kit.Pad(16, 20, 8, 20, kit.Row(0,
 		kit.Grow(kit.Col(6, h.top, h.below)),

@@ -67,7 +67,7 @@ func providerStanding(p wire.Provider) (shape kit.Shape, color kit.Color, text s
 	case p.SignedIn != nil:
 		return kit.ShapeCheck, kit.Done, say.T("signed in"), true
 	}
-	return kit.ShapeCheck, kit.Done, "ready", true
+	return kit.ShapeCheck, kit.Done, say.T("ready"), true
 }
 
 func providerTitle(p wire.Provider) string {

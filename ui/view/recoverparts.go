@@ -75,7 +75,7 @@ func unsureCard(r model.Recovery) fyne.CanvasObject {
 		case u.Code != "" && u.Mono:
 			parts = append(parts, kit.PlainCode(kit.Lines(u.Code), kit.SizeBody, 22), kit.Gap(4))
 		case u.Code != "":
-			parts = append(parts, kit.AtMost(680, kit.Wrapped("“"+u.Code+"”", kit.Italic)), kit.Gap(4))
+			parts = append(parts, kit.AtMost(680, kit.Wrapped(say.T("“%s”", u.Code), kit.Italic)), kit.Gap(4))
 		}
 		parts = append(parts, kit.AtMost(680, kit.Wrapped(u.Text)))
 	}
@@ -126,7 +126,7 @@ func (w *recoverWindow) happened(h model.Happened) []fyne.CanvasObject {
 	}
 	out := []fyne.CanvasObject{kit.Sized(0, 28, kit.Row(0, cells...))}
 	if h.Quote != "" {
-		out = append(out, kit.Pad(0, 0, 6, 92, kit.AtMost(600, kit.Wrapped("“"+h.Quote+"”", kit.Italic))))
+		out = append(out, kit.Pad(0, 0, 6, 92, kit.AtMost(600, kit.Wrapped(say.T("“%s”", h.Quote), kit.Italic))))
 	}
 	return out
 }

@@ -258,7 +258,7 @@ func (w *recoverWindow) askCancel() {
 	keep := kit.NewButton(kit.Plain, say.T("Don't cancel"), w.strip.dismiss)
 	stop := kit.NewButton(kit.Danger, say.T("Cancel the mission"), func() {
 		w.strip.dismiss()
-		w.busy = say.T("Cancelling")
+		w.busy = say.As("a mission", "Cancelling")
 		w.refresh()
 		task(w.d, func(ctx context.Context) (wire.MissionResult, error) {
 			var r wire.MissionResult
@@ -297,7 +297,7 @@ func newRecoverHead() *recoverHead {
 		branch: kit.Small("", kit.Mono).CutMiddle(), fork: kit.NewIcon(kit.ShapeBranch, 13, kit.Quiet),
 		left: kit.Body("", kit.Bold), lost: kit.Note(""), bar: kit.NewTimeBar(1, kit.Waiting)}
 	h.top = kit.Row(10, kit.Shrink(h.title), h.badge)
-	h.below = kit.Row(8, h.who, kit.Note("in"), kit.Shrink(h.folder), h.fork, kit.Shrink(h.branch))
+	h.below = kit.Row(8, h.who, kit.Note(say.T("in")), kit.Shrink(h.folder), h.fork, kit.Shrink(h.branch))
 	h.times = kit.Row(0, h.left, kit.Spring(), h.lost)
 	h.root = kit.Pad(16, 24, 14, 24, kit.Row(0, kit.Grow(kit.Col(6, h.top, h.below)), kit.Gap(20), kit.Fix(200, kit.Col(8, h.times, h.bar))))
 	return h

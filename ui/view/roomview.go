@@ -217,7 +217,7 @@ func message(r model.RoomRow) fyne.CanvasObject {
 	case r.Kind == wire.RoomIntent:
 		return kit.Box(kit.Sunken, kit.None, 8, kit.Pad(6, 12, 8, 12, kit.Col(0, head(kit.NewIcon(kit.ShapeRight, 11, kit.Quiet), name(kit.Ink), kit.Note(say.T("is about to")), kit.Spring()), body)))
 	case r.Answers != "":
-		return kit.Box(kit.Surface, kit.Line, 8, kit.Pad(6, 12, 8, 12, kit.Col(0, head(kit.Shrink(name(kit.Ink).CutEnd()), kit.Note("answers"), kit.Grow(kit.Note(r.Answers, kit.Italic).CutEnd())), body)))
+		return kit.Box(kit.Surface, kit.Line, 8, kit.Pad(6, 12, 8, 12, kit.Col(0, head(kit.Shrink(name(kit.Ink).CutEnd()), kit.Note(say.T("answers")), kit.Grow(kit.Note(r.Answers, kit.Italic).CutEnd())), body)))
 	}
 	return kit.Box(kit.Surface, kit.Line, 8, kit.Pad(6, 12, 8, 12, kit.Col(0, head(kit.Shrink(name(kit.Ink).CutEnd()), kit.Spring()), body)))
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/model"
 	"github.com/reevehq/reeve/ui/say"
 	"github.com/reevehq/reeve/ui/view/kit"
 )
@@ -156,12 +157,8 @@ func (w *approvalWindow) moreButton() *kit.GatedButton {
 func runs(s approval.Structure) fyne.CanvasObject {
 	var cells []fyne.CanvasObject
 	for _, p := range s.Programs {
-		switch p.Join {
-		case "":
-		case approval.JoinBackground:
-			cells = append(cells, kit.Note(say.T("in the background")))
-		default:
-			cells = append(cells, kit.Note(p.Join))
+		if join := model.Join(p.Join); join != "" {
+			cells = append(cells, kit.Note(join))
 		}
 		cells = append(cells, kit.Small(approval.Visible(p.Program).Plain(), kit.Mono))
 	}

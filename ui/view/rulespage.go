@@ -210,7 +210,7 @@ func (p *rulesPage) row(r model.RuleRow) fyne.CanvasObject {
 			kit.Shrink(kit.Note(r.Made).CutEnd()), kit.Spring())))
 	lines := []fyne.CanvasObject{kit.Columns(0,
 		kit.Fix(26, kit.Col(0, kit.Gap(3), kit.Row(0, state.Icon(14), kit.Spring()))),
-		kit.Grow(about), kit.Gap(16), kit.Col(0, edit), kit.Gap(6), kit.Fix(84, kit.Col(0, kit.Sized(84, 28, revoke))))}
+		kit.Grow(about), kit.Gap(16), kit.Col(0, edit), kit.Gap(6), kit.Col(0, revoke))}
 	switch {
 	case editing:
 		lines = append(lines, kit.Gap(10), kit.Pad(0, 0, 0, 26, p.editing.draw()))

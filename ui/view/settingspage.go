@@ -25,11 +25,12 @@ type settingsPage struct {
 	install *kit.Button
 	agents  *agentsCard
 	secrets *credentialsCard
+	tongue  *languageCard
 	shown   string
 }
 
 func newSettingsPage(d *desk) *settingsPage {
-	p := &settingsPage{d: d, body: kit.Col(0), agents: newAgentsCard(d), secrets: newCredentialsCard(d)}
+	p := &settingsPage{d: d, body: kit.Col(0), agents: newAgentsCard(d), secrets: newCredentialsCard(d), tongue: newLanguageCard(d)}
 	p.start = kit.NewButton(kit.Plain, say.T("Start"), func() { d.service.start(d) }).Small()
 	p.stop = kit.NewButton(kit.Plain, say.T("Stop"), func() { d.service.stop(d) }).Small()
 	p.restart = kit.NewButton(kit.Plain, say.T("Restart"), func() { d.service.restart(d) }).Small()
@@ -50,7 +51,7 @@ func (p *settingsPage) refresh() {
 	enable(p.stop, link == model.Running && !busy)
 	enable(p.install, (link == model.Running || link == model.NoService) && !busy && !p.d.service.logon)
 	enable(p.restart, (link == model.Running || link == model.Mismatch) && !busy)
-	key := fmt.Sprint(link, text, s, p.d.service, p.agents.key(), p.secrets.key())
+	key := fmt.Sprint(link, text, s, p.d.service, p.agents.key(), p.secrets.key(), p.tongue.key())
 	p.agents.enable()
 	p.secrets.enable()
 	if key == p.shown {
@@ -62,7 +63,7 @@ func (p *settingsPage) refresh() {
 	case busy:
 		rows = append(rows, setting(say.T("State"), p.d.service.busy))
 	case link == model.Running:
-		rows = append(rows, setting(say.T("State"), "running"), setting(say.T("Version"), s.Version, kit.Mono), setting(say.T("Generation"), fmt.Sprint(s.Generation), kit.Mono),
+		rows = append(rows, setting(say.T("State"), say.As("a service", "running")), setting(say.T("Version"), s.Version, kit.Mono), setting(say.T("Generation"), fmt.Sprint(s.Generation), kit.Mono),
 			setting(say.T("Process"), fmt.Sprint(s.PID), kit.Mono), setting(say.T("Started"), model.Clock(s.StartedAt, p.d.now())),
 			setting(say.T("Missions"), say.N(s.Live, "%d live mission", "%d live missions")), setting(say.T("Socket"), s.Socket, kit.Mono), setting(say.T("State is in"), s.StateDir, kit.Mono))
 	default:
@@ -80,6 +81,7 @@ func (p *settingsPage) refresh() {
 	}
 	all = append(append(all, kit.Gap(20)), p.agents.draw()...)
 	all = append(append(all, kit.Gap(20)), p.secrets.draw()...)
+	all = append(append(all, kit.Gap(20)), p.tongue.draw()...)
 	all = append(all, kit.Gap(20), sectionHead(say.T("About")), kit.Card(kit.Pad(6, 0, 6, 0, kit.Col(0,
 		setting(say.T("Reeve desktop"), p.d.o.Version, kit.Mono),
 		setting(say.T("Fonts"), "Inter and IBM Plex Mono, under the SIL Open Font License 1.1"),

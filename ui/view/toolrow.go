@@ -28,7 +28,7 @@ func (v *transcriptView) tool(i int, it model.Item) fyne.CanvasObject {
 	right := model.Seconds(t.Seconds)
 	switch {
 	case t.Status == "running":
-		right = "running"
+		right = say.T("running")
 	case t.Plus+t.Minus > 0:
 		right = fmt.Sprintf("+%d −%d", t.Plus, t.Minus)
 	}
@@ -36,13 +36,17 @@ func (v *transcriptView) tool(i int, it model.Item) fyne.CanvasObject {
 	case "failed":
 		text := t.Problem
 		if text == "" {
-			text = "failed"
+			text = say.T("failed")
 		}
 		cells = append(cells, kit.Gap(10), kit.NewIcon(kit.ShapeFailed, 11, kit.Wrong), kit.Gap(5), kit.Shrink(kit.NewText(text, kit.SizeSmall, kit.Wrong).CutEnd()))
 	case "unknown":
 		cells = append(cells, kit.Gap(10), kit.NewIcon(kit.ShapeNeeds, 11, kit.Waiting), kit.Gap(5), kit.NewText(say.T("no result known"), kit.SizeSmall, kit.Waiting))
 	case "denied", "cancelled":
-		cells = append(cells, kit.Gap(10), kit.NewIcon(kit.ShapeStopped, 10, kit.Quiet), kit.Gap(5), kit.Note(t.Status))
+		text := say.T("cancelled")
+		if t.Status == "denied" {
+			text = say.As("an approval", "denied")
+		}
+		cells = append(cells, kit.Gap(10), kit.NewIcon(kit.ShapeStopped, 10, kit.Quiet), kit.Gap(5), kit.Note(text))
 	case "running":
 		cells = append(cells, kit.Gap(10), kit.NewIcon(kit.ShapeWorking, 8, kit.Accent))
 	}

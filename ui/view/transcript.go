@@ -195,7 +195,7 @@ func sorted(set map[int]bool) []int {
 func (v *transcriptView) about(ended bool) string {
 	text := say.N(v.log.Entries(), "%d entry", "%d entries")
 	if !ended {
-		text += say.T(", live")
+		text += ", " + say.T("live")
 	}
 	return text
 }

@@ -50,7 +50,7 @@ func newMainWindow(d *desk) *mainWindow {
 	m.link, m.footer = newLinkPage(d), newFooter(d)
 	m.nav = map[string]*kit.NavItem{}
 	for name, shape := range map[string]kit.Shape{pageMissions: kit.ShapeMissions, pageApprovals: kit.ShapeApprovals, pageRules: kit.ShapeRules, pageSettings: kit.ShapeSettings} {
-		m.nav[name] = kit.NewNavItem(shape, name, func() { m.open(name) })
+		m.nav[name] = kit.NewNavItem(shape, say.Word(name), func() { m.open(name) })
 	}
 	side := kit.Over(kit.Side, kit.Sized(208, 0, kit.Pad(16, 12, 12, 12, kit.Col(2,
 		kit.Pad(0, 10, 0, 10, kit.Row(8, kit.NewIcon(kit.ShapeMark, 20, kit.Accent), kit.Strong("Reeve"))),

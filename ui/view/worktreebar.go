@@ -54,7 +54,7 @@ func (b *worktreeBar) draw(m wire.Mission) {
 	}
 	base := model.Clean(t.Base)
 	line := kit.Row(8, kit.NewIcon(kit.ShapeBranch, 14, kit.Quiet), kit.Shrink(kit.Small(model.Clean(t.Branch), kit.Mono, kit.Bold).CutMiddle()),
-		kit.Note("from"), kit.Note(base[:min(len(base), 7)], kit.Mono), kit.Gap(4), kit.Grow(kit.Small(standing).CutEnd()))
+		kit.Note(say.T("from")), kit.Note(base[:min(len(base), 7)], kit.Mono), kit.Gap(4), kit.Grow(kit.Small(standing).CutEnd()))
 	parts := []fyne.CanvasObject{kit.Sized(0, 28, line)}
 	switch buttons := b.buttons(m); {
 	case b.told != nil && b.asks:
