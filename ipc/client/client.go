@@ -24,7 +24,8 @@ import (
 // ErrNotRunning says that nobody listens on the socket.
 var ErrNotRunning = errors.New("the service is not running; start it with: reeve service run")
 
-// ErrClosed is what calls get when the connection ended before their answer.
+// ErrClosed is what calls get when the connection ended before their answer. It
+// comes with a *wire.Error when the service refused the connection itself.
 var ErrClosed = errors.New("the connection to the service ended")
 
 // MismatchError says that the two programs have no protocol version in common.
@@ -269,7 +270,7 @@ func (c *Client) read() {
 		}
 		if f.ID == "" && !f.OK {
 			// The service refuses the connection itself and tells why.
-			c.fail(&wire.Error{Code: f.Code, Message: f.Error})
+			c.fail(fmt.Errorf("%w: %w", ErrClosed, &wire.Error{Code: f.Code, Message: f.Error}))
 			return
 		}
 		c.mu.Lock()

@@ -270,7 +270,7 @@ func (b *bridge) failed(key string, id wire.MCPRequestID, err error) error {
 		return err
 	}
 	b.remember(key, id)
-	return fmt.Errorf("%s What became of the call is not known. Make it again with exactly the same arguments: Reeve knows it and does it at most once.", sentence(err.Error()))
+	return fmt.Errorf("%s What became of the call is not known. Make it again in this turn with exactly the same arguments: Reeve knows it and does it at most once.", sentence(err.Error()))
 }
 
 // remember has the same call get the same id the next time.

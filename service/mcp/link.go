@@ -116,14 +116,19 @@ func (l *link) ask(ctx context.Context, path string, patience time.Duration, r r
 	var out context.Context
 	cancel := func() {}
 	defer func() { cancel() }()
+	lost := false // an answer, perhaps
 	for n := 0; ; n++ {
 		c, err := l.once(ctx, path, r)
 		if err == nil {
 			return c.Identity(), nil
 		}
+		if lost && refusal(err) != nil {
+			err = &unclearError{err} // it refuses this try; the one before may have been done
+		}
 		if !again(err) || ctx.Err() != nil {
 			return wire.NegotiateResult{}, err
 		}
+		lost = lost || c != nil && unanswered(err)
 		fresh := c != nil && c.Identity().Generation > seen
 		if fresh {
 			seen = c.Identity().Generation
@@ -157,6 +162,13 @@ func (e *awayError) Error() string {
 
 func (e *awayError) Unwrap() error { return e.err }
 
+// unclearError is a refusal that comes after a try of the same request whose
+// answer was lost. It says nothing of what became of that.
+type unclearError struct{ err error }
+
+func (e *unclearError) Error() string { return e.err.Error() }
+func (e *unclearError) Unwrap() error { return e.err }
+
 // complete asks within one budget of requestLimit, however often it has to
 // negotiate anew in it.
 func (l *link) complete(ctx context.Context, path string, r request) error {
@@ -177,22 +189,39 @@ func (l *link) complete(ctx context.Context, path string, r request) error {
 }
 
 // again says whether the same request may have another outcome on the next
-// connection: this one was lost or is silent, or the service was replaced or is
-// about to be.
+// connection: this one was lost, is silent or one too many, or the service was
+// replaced or is about to be.
 func again(err error) bool {
+	var unclear *unclearError
+	if errors.As(err, &unclear) {
+		return false
+	}
 	var refused *wire.Error
 	if errors.As(err, &refused) {
-		return strings.HasPrefix(refused.Message, "Stale daemon generation") || refused.Code == wire.CodeShuttingDown
+		return strings.HasPrefix(refused.Message, "Stale daemon generation") || refused.Code == wire.CodeShuttingDown ||
+			refused.Code == wire.CodeLimitExceeded && errors.Is(err, client.ErrClosed)
 	}
-	var errno syscall.Errno
-	return errors.Is(err, client.ErrClosed) || errors.Is(err, client.ErrNotRunning) ||
-		errors.Is(err, context.DeadlineExceeded) || errors.As(err, &errno)
+	return errors.Is(err, client.ErrNotRunning) || unanswered(err)
 }
 
-// refusal is the service's own no, nil for anything else.
+// unanswered says that the connection or the time ended before there was an
+// answer of any kind.
+func unanswered(err error) bool {
+	var refused *wire.Error
+	if errors.As(err, &refused) {
+		return false
+	}
+	var errno syscall.Errno
+	return errors.Is(err, client.ErrClosed) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &errno)
+}
+
+// refusal is the service's own no, by which the request has not happened and
+// will not. It is nil for anything else: also for a fault in the service, which
+// may have done it, and for a no that comes after a lost answer.
 func refusal(err error) *wire.Error {
 	var refused *wire.Error
-	if !errors.As(err, &refused) || again(err) {
+	var unclear *unclearError
+	if !errors.As(err, &refused) || errors.As(err, &unclear) || refused.Code == wire.CodeInternal || again(err) {
 		return nil
 	}
 	return refused

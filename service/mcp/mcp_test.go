@@ -207,6 +207,47 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestRefusedAfterALostAnswer: the effect may have happened when its answer was
+// lost, so a refusal of the next try does not make it a failure, and the same
+// call again is the same request. So is a fault in the service.
+func TestRefusedAfterALostAnswer(t *testing.T) {
+	for _, c := range []struct {
+		lost bool
+		code wire.Code
+	}{{true, wire.CodeLimitExceeded}, {true, wire.CodeUnavailable}, {true, wire.CodeConflict}, {true, wire.CodeInternal}, {false, wire.CodeInternal}} {
+		t.Run(fmt.Sprintf("%s, lost before: %v", c.code, c.lost), func(t *testing.T) {
+			for _, at := range []string{wire.MethodPrepareEffect, wire.MethodExecuteTool} {
+				s := newStandIn(t)
+				a := connect(t, s, nil)
+				s.answer = func(q asked) (any, error) {
+					n := q.n
+					if !c.lost {
+						n++
+					}
+					switch {
+					case q.Method == at && n == 1:
+						return nil, errLost
+					case q.Method == at && n == 2:
+						return nil, wire.Errorf(c.code, "No.")
+					}
+					return happy(q)
+				}
+				a.fails("send_message", args{"text": "x"}, "What became of the call is not known")
+				if n := len(s.of(wire.MethodCompleteEffect)); n > 0 {
+					t.Errorf("%s: it was put on record as failed", at)
+				}
+				a.must("send_message", args{"text": "x"}, "done")
+				got := s.of(at)
+				for _, q := range got {
+					if q.p["mcp_request_id"] != got[0].p["mcp_request_id"] {
+						t.Errorf("%s: another request: %v and %v", at, got[0].p, q.p)
+					}
+				}
+			}
+		})
+	}
+}
+
 // TestAway: a service that doesn't come back is told of, after half a minute or,
 // where a person is asked, five; what became of the call is not known, and the
 // same call again is the same request.
