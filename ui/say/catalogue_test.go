@@ -198,7 +198,7 @@ func TestEveryTextIsTranslated(t *testing.T) {
 // wordless are literals that stand in windows in every language: names, and
 // what is typed into a terminal.
 var wordless = []string{"Reeve", "Reeve: ", "reeve start", "reeve demo", "reeve service run", "Ctrl F",
-	"Inter and IBM Plex Mono, under the SIL Open Font License 1.1"}
+	"Inter and IBM Plex Mono, under the SIL Open Font License 1.1", "Claude Code", "nobody else works here" /* the service's name of a check */}
 
 // windows are the functions that draw or keep their texts as they get them.
 var windows = regexp.MustCompile(`^(kit\.(NewButton|NewGatedButton|NewText|NewParagraph|NewNavItem|NewSelect|NewSegments|NewTabs|NewSearch|NewBadge|Note|Small|Body|Strong|Title|Wrapped|Chip)|problemBox|sectionHead|setting|head|section|centered|field|.*\.(SetText|SetLabel|SetPlaceHolder|SetContent|Hint|NewWindow|window))$`)
@@ -247,5 +247,60 @@ func TestWindowsSayEverything(t *testing.T) {
 				return true
 			})
 		}
+	}
+}
+
+// quiet are functions whose words are no part of a window: errors are told by
+// the service or on the terminal, and the rest looks for what others wrote.
+var quiet = regexp.MustCompile(`^(say\.\w+|errors\.New|fmt\.Errorf|strings\.\w+|exec\.\w+|panic|english)$`)
+
+// TestSentencesAreSaid finds words that are kept for a while before they are
+// drawn: whatever has two words in a row is meant for a person.
+func TestSentencesAreSaid(t *testing.T) {
+	words := regexp.MustCompile(`\pL[\pL’']* \pL`)
+	found, passed := 0, map[ast.Node]bool{}
+	for _, dir := range rooms {
+		set, list := files(t, dir)
+		for _, f := range list {
+			ast.Inspect(f, func(n ast.Node) bool {
+				switch x := n.(type) {
+				case *ast.CallExpr:
+					name := called(x)
+					if id, ok := x.Fun.(*ast.Ident); ok {
+						name = id.Name
+					}
+					if quiet.MatchString(name) {
+						for _, arg := range x.Args {
+							if sum, ok := arg.(*ast.BinaryExpr); ok {
+								arg = leftmost(sum)
+							}
+							passed[arg] = true
+						}
+					}
+				case *ast.BasicLit:
+					text, ok := literal(x)
+					if ok && !passed[x] && !strings.HasPrefix(x.Value, "`") && words.MatchString(text) {
+						if found++; !slices.Contains(wordless, text) {
+							t.Errorf("%s: %q is not said", set.Position(x.Pos()), text)
+						}
+					}
+				}
+				return true
+			})
+		}
+	}
+	if found == 0 {
+		t.Error("no sentence was looked at")
+	}
+}
+
+// leftmost is where a sum begins.
+func leftmost(e ast.Expr) ast.Expr {
+	for {
+		sum, ok := e.(*ast.BinaryExpr)
+		if !ok {
+			return e
+		}
+		e = sum.X
 	}
 }
