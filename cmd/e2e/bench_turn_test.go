@@ -200,15 +200,22 @@ func (x *ring) turns() (first, second time.Duration) {
 	return first, second
 }
 
+// place makes a checkout, and a private directory, for the program alone.
+func (x *ring) place() (folder, private string) {
+	x.b.Helper()
+	x.runs++
+	folder, private = x.s.repo(fmt.Sprint("bare-", x.runs)), filepath.Join(x.s.dir, fmt.Sprint("private-", x.runs))
+	if err := os.Mkdir(private, 0o700); err != nil {
+		x.b.Fatal(err)
+	}
+	return folder, private
+}
+
 // bareTurns runs the same two turns by the program alone, the second one in the
 // session of the first, and another such without Reeve's MCP server.
 func (x *ring) bareTurns() (first, second, plain time.Duration) {
 	x.b.Helper()
-	x.runs++
-	folder, private := x.s.repo(fmt.Sprint("bare-", x.runs)), filepath.Join(x.s.dir, fmt.Sprint("private-", x.runs))
-	if err := os.Mkdir(private, 0o700); err != nil {
-		x.b.Fatal(err)
-	}
+	folder, private := x.place()
 	// Its tools need a service only when they are called.
 	server := provider.Server{Name: "reeve", Command: filepath.Join(bin, "plain", "reeve"), Args: []string{"mcp"}}
 	for _, name := range []string{"ENTRY_ID", "DAEMON_SOCKET", "WORK_ATTEMPT_ID", "EXECUTION_GENERATION_ID"} {
@@ -277,9 +284,10 @@ const exitLimit = 3 * time.Second
 func BenchmarkTurn(b *testing.B) {
 	for _, r := range rivals() {
 		b.Run(r.name, func(b *testing.B) {
-			const rounds, few, long = 5, 3, time.Minute // fewer of a program that takes seconds to start
+			const rounds, few, long = 5, 2, time.Minute // fewer of a program that works for seconds at each start
 			x := newRing(b, r)
-			x.bareTurns() // what a program does only the first time is nobody's overhead
+			folder, private := x.place()
+			x.bare(folder, private, "") // what a program does only the first time is nobody's overhead
 			var bare, plain, whole, bareFirst, wholeFirst []time.Duration
 			for began := time.Now(); len(bare) < few || len(bare) < rounds && time.Since(began) < long; {
 				first, second, without := x.bareTurns()
