@@ -1,6 +1,7 @@
 package service
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -12,12 +13,17 @@ import (
 
 // Actor judges a peer that was just accepted: whoever descends from a guard,
 // or can't be told apart from that, is a worker. Whom a worker may have had
-// started is doubtful.
+// started is doubtful. Whatever descends from the service itself counts as a
+// worker as well: it runs agents' programs for their version, and a worker may
+// have put another one in their place.
 func (s *Service) Actor(peer sock.Peer) server.Actor {
 	guards := s.sup.Guards()
 	all := make([]proc.Guarded, 0, len(guards))
 	for _, g := range guards {
 		all = append(all, g...)
+	}
+	if peer.PID != os.Getpid() {
+		all = append(all, proc.Guarded{Root: s.self, What: "the service"})
 	}
 	v := proc.DescendsFromGuard(peer.PID, peer.Pidfd, all)
 	a := server.Actor{Worker: v.Worker, PID: peer.PID, Process: wire.Process(v.Info.ID), Program: "unknown program", TTY: v.Info.TTY, Why: v.Why}

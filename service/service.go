@@ -80,6 +80,7 @@ type Service struct {
 	srv    *server.Server
 	topics struct{ service, missions, approvals, rooms, effects, rules *server.Topic }
 	id     wire.NegotiateResult
+	self   proc.ID // this process
 	log    *slog.Logger
 	stop   context.CancelFunc
 
@@ -277,6 +278,7 @@ func (s *Service) fencedText() string {
 // compose ties hub and supervisor together: what the one journals, the other
 // announces.
 func (s *Service) compose(self proc.ID) {
+	s.self = self
 	s.hub = server.NewHub(s.id.Generation)
 	s.topics.service = s.hub.Topic(wire.TopicService, func() ([]json.RawMessage, error) {
 		return encodeAll([]wire.Service{s.status()})

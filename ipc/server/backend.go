@@ -17,8 +17,8 @@ type Actor struct {
 	// Mission is the worker's own mission, where it is known.
 	Mission string
 	// Doubtful is true for a peer that is no worker, but may be doing what one
-	// asked for. It reads like a person, decides nothing, and its connections
-	// have their places among those of workers.
+	// asked for. It reads like a person, decides nothing, has no program run,
+	// and its connections have their places among those of workers.
 	Doubtful bool
 	// Why tells how a worker was recognised, or why there is doubt, in plain
 	// words.

@@ -47,6 +47,35 @@ func TestDoubtfulPeersDecideNothing(t *testing.T) {
 	}
 }
 
+// Nor has the service run programs for them, which could be theirs and would run
+// beside the service, not below the worker.
+func TestDoubtfulPeersProbeNothing(t *testing.T) {
+	doubtful := Actor{Doubtful: true, Why: "it was started by cron"}
+	for how, set := range map[string]func(*fake){
+		"from the start": func(f *fake) { f.actor, f.becomes = doubtful, &doubtful },
+		"found out late": func(f *fake) { f.becomes = &doubtful },
+	} {
+		t.Run(how, func(t *testing.T) {
+			f := newFake()
+			set(f)
+			_, path := serve(t, f)
+			p := dial(t, path)
+			want := []string{wire.MethodMissionCheck, wire.MethodProviderList}
+			for _, name := range want {
+				id := p.send(name, json.RawMessage(`{"env":{"PATH":"/tmp/theirs"}}`))
+				if l := p.get(); l.ID != id || l.Code != wire.CodeForbiddenForWorkers {
+					t.Fatalf("%s: %+v", name, l.Response)
+				}
+			}
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if !slices.Equal(f.refused, want) || len(f.started) > 0 {
+				t.Errorf("recorded %v, want %v; %d ran", f.refused, want, len(f.started))
+			}
+		})
+	}
+}
+
 // Their connections take no place of a person's.
 func TestDoubtfulPeersTakeNoPlaceOfPersons(t *testing.T) {
 	f := newFake()

@@ -19,6 +19,7 @@ const (
 	own                 // persons; a worker about its own mission, which the handler checks
 	person              // persons, to read
 	decide              // persons, confirmed at the moment of the call: it changes something
+	probe               // persons, confirmed in the same way: the service runs a program that they choose
 	worker              // workers alone, about their own mission, which the handler checks
 )
 
@@ -61,7 +62,7 @@ func init() {
 		wire.MethodAuditVerify: bind(person, noLane, func(ctx context.Context, k call, _ struct{}) (wire.AuditVerifyResult, error) {
 			return k.b.AuditVerify(ctx)
 		}),
-		wire.MethodProviderList: bind(person, noLane, func(ctx context.Context, k call, p wire.ProviderListParams) (wire.ProviderListResult, error) {
+		wire.MethodProviderList: bind(probe, noLane, func(ctx context.Context, k call, p wire.ProviderListParams) (wire.ProviderListResult, error) {
 			return k.b.ProviderList(ctx, p)
 		}),
 		wire.MethodProviderAdd: bind(decide, noLane, func(ctx context.Context, k call, p wire.ProviderAddParams) (wire.ProviderResult, error) {
@@ -82,7 +83,7 @@ func init() {
 		wire.MethodCredentialHand: bind(decide, credentials, func(ctx context.Context, k call, p wire.CredentialHandParams) (wire.CredentialListResult, error) {
 			return k.b.CredentialHand(ctx, k.actor, p)
 		}),
-		wire.MethodMissionCheck: bind(person, noLane, func(ctx context.Context, k call, p wire.MissionStartParams) (wire.MissionCheckResult, error) {
+		wire.MethodMissionCheck: bind(probe, noLane, func(ctx context.Context, k call, p wire.MissionStartParams) (wire.MissionCheckResult, error) {
 			return k.b.MissionCheck(ctx, p)
 		}),
 		wire.MethodMissionList:  bind(person, noLane, missionList),
@@ -242,10 +243,11 @@ func (c *conn) invoke(ctx context.Context, m method, req wire.Request) (out outc
 			}
 		}()
 		k := call{c: c, b: c.s.b, method: req.Method, actor: c.who()}
-		if m.class == decide && !k.actor.Worker {
+		sure := m.class == decide || m.class == probe
+		if sure && !k.actor.Worker {
 			k.actor = c.confirm(k.actor)
 		}
-		if k.actor.Worker && (m.class == person || m.class == decide) || k.actor.Doubtful && m.class == decide {
+		if k.actor.Worker && (sure || m.class == person) || k.actor.Doubtful && sure {
 			return outcome{}, k.refuse(ctx)
 		}
 		if m.class != decide || req.Method == wire.MethodServiceStop {

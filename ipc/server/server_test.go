@@ -235,7 +235,7 @@ func TestWorkersDecideNothing(t *testing.T) {
 			p := dial(t, path)
 			var want []string
 			for name, m := range methods {
-				if slices.Contains(harmless, name) || m.class == worker || f.becomes != nil && m.class != decide {
+				if slices.Contains(harmless, name) || m.class == worker || f.becomes != nil && m.class != decide && m.class != probe {
 					continue
 				}
 				raw := params[name]

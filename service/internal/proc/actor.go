@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,8 @@ import (
 type Guarded struct {
 	// Root is the guard (or its keeper); everything below it is a worker.
 	Root ID
+	// What names a Root that is no guard: "the service".
+	What string
 	// Cgroups are control groups whose members are workers; on Windows, names
 	// of jobs. The root group is ignored, since it holds everything.
 	Cgroups []string
@@ -153,7 +156,7 @@ func mark(chain []Info, guards []Guarded) string {
 		}
 		for _, g := range guards {
 			if g.Root.PID != 0 && p.ID == g.Root {
-				return who + " is the guard of a worker"
+				return who + " is " + cmp.Or(g.What, "the guard of a worker")
 			}
 			for _, s := range g.Sessions {
 				if s > 0 && p.SID == s {

@@ -71,7 +71,8 @@ func Version(ctx context.Context, product, path string, env []string, read func(
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "--version")
 	cmd.Env = env
-	cmd.Dir = os.TempDir() // not a checkout, which could carry settings
+	cmd.SysProcAttr = alone() // else what it leaves behind could be taken for the person's, in whose terminal a service may run
+	cmd.Dir = os.TempDir()    // not a checkout, which could carry settings
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
 	switch {

@@ -1,0 +1,5 @@
+package child
+
+import "syscall"
+
+func alone() *syscall.SysProcAttr { return nil }
