@@ -37,6 +37,10 @@ type GitRun struct {
 	// MaxOutput is how many bytes git may print (64 MiB). A command that goes
 	// on after that is ended.
 	MaxOutput int64 `json:"max_output"`
+	// Whole: it would leave the checkout half changed, so that only its limit
+	// ends it. Without a service it goes on in its guard, and a ctx that ends
+	// makes Run let go of it.
+	Whole bool `json:"whole,omitempty"`
 }
 
 // GitError says that a git command failed, or was ended for its time or its
@@ -232,6 +236,10 @@ func (g *Git) Run(ctx context.Context, run GitRun) ([]byte, error) {
 		case <-g.heard:
 			over = true
 		case <-life.Done():
+			if run.Whole && ctx.Err() != nil {
+				g.letGo()
+				return nil, failed(ctx.Err())
+			}
 			// What the guard still says tells how it ended.
 			go g.finish()
 			for done == nil && !over {
@@ -284,6 +292,18 @@ func (g *Git) Close() {
 	g.finish()
 }
 
+// letGo cuts the lifeline and leaves the guard alone until it ends by itself.
+func (g *Git) letGo() {
+	g.quits.Do(func() { close(g.quit) })
+	g.ends.Do(func() {
+		_ = g.lifeline.Close()
+		go func() {
+			<-g.heard
+			g.ended()
+		}()
+	})
+}
+
 // finish cuts the lifeline and waits for the end of the guard.
 func (g *Git) finish() {
 	g.ends.Do(func() {
@@ -292,16 +312,21 @@ func (g *Git) finish() {
 			_ = g.answer.Close()
 		}
 		<-g.heard
-		_ = g.cmd.Wait() // the state says it
-		// Without its keeper the guard is nobody's to wait for, and a process
-		// lets go of its files a moment before it is gone.
-		waitFor(context.Background(), g.inner, killFor)
-		state := g.cmd.ProcessState
-		g.gone = state.Exited() && state.ExitCode() != exitLeft
-		if g.forget != nil && g.gone {
-			g.forget()
-		}
+		g.ended()
 	})
+}
+
+// ended finds out whether all of a guard is gone whose answer has ended.
+func (g *Git) ended() {
+	_ = g.cmd.Wait() // the state says it
+	// Without its keeper the guard is nobody's to wait for, and a process
+	// lets go of its files a moment before it is gone.
+	waitFor(context.Background(), g.inner, killFor)
+	state := g.cmd.ProcessState
+	g.gone = state.Exited() && state.ExitCode() != exitLeft
+	if g.forget != nil && g.gone {
+		g.forget()
+	}
 }
 
 // hear reads the guard's answers to their end. Whoever runs under this user

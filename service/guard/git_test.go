@@ -472,6 +472,44 @@ func TestEndedGitLeavesNoLock(t *testing.T) {
 	}
 }
 
+// A command that must not be cut off goes on when nobody waits for it any more.
+func TestWholeGitGoesOn(t *testing.T) {
+	t.Parallel()
+	g := repository(t)
+	mkfifo(t, filepath.Join(g.dir, "begun"))
+	mkfifo(t, filepath.Join(g.dir, "go"))
+	g.filter("echo $$ >begun; read x <go; cat")
+	ctx, cancel := context.WithCancel(within(t))
+	done := make(chan error, 1)
+	go func() {
+		_, err := g.run(ctx, guard.GitRun{Args: []string{"add", "file"}, Whole: true})
+		done <- err
+	}()
+	g.said("begun")
+	before := g.forgotten.Load()
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	keeper, inner := g.processes()
+	if g.forgotten.Load() != before {
+		t.Error("what goes on was forgotten")
+	}
+	pipe, err := os.OpenFile(filepath.Join(g.dir, "go"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipe.Close()
+	if _, err := pipe.WriteString("go\n"); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, "keeper", keeper)
+	ends(t, "guard", inner)
+	if got := string(g.git("ls-files")); got != "file\n" {
+		t.Errorf("the index has %q", got)
+	}
+}
+
 func TestGitLimits(t *testing.T) {
 	t.Parallel()
 	g := repository(t)

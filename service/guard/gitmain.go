@@ -114,13 +114,15 @@ func guardGit(ctx context.Context) (code int, err error) {
 	if err != nil {
 		return exitFailed, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	life, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	go func() {
-		if keeper.Wait(ctx) == nil {
-			cancel(errGitKeeper)
+		if keeper.Wait(life) == nil {
+			end(errGitKeeper)
 		}
 	}()
+	ctx, cancel := context.WithCancelCause(life) // ends with the lifeline, too
+	defer cancel(nil)
 	runs := make(chan GitRun)
 	go func() {
 		// The end of the process ends this: nothing can wake a read of the
@@ -155,7 +157,11 @@ func guardGit(ctx context.Context) (code int, err error) {
 		select {
 		case run := <-runs:
 			g := gitGuard{run: run, tree: tree, answer: answer}
-			done := g.git(ctx, mark)
+			until := ctx
+			if run.Whole {
+				until = life
+			}
+			done := g.git(until, mark)
 			if err := tree.Close(); err != nil && len(done.Left) == 0 {
 				return exitFailed, err
 			}

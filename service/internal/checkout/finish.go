@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/reevehq/reeve/service/internal/checkout/contextfile"
 )
@@ -122,31 +123,59 @@ func MergeWorktree(ctx context.Context, run Git, w Worktree) (string, error) {
 		return "", refuse("in the way", fmt.Sprintf("Files in %s that git does not track would be overwritten: %s.", w.Repository, listing(blocked)), "Move them away first.")
 	}
 
-	_, err = a.call(ctx, nil, "merge", "--quiet", "--ff", "--commit", "--no-squash", "--no-edit", "--no-verify", "--no-autostash", "--no-stat", "--no-rerere-autoupdate",
+	m := a
+	m.within, m.whole = mergeLimit, true
+	_, err = m.call(ctx, nil, "merge", "--quiet", "--ff", "--commit", "--no-squash", "--no-edit", "--no-verify", "--no-autostash", "--no-stat", "--no-rerere-autoupdate",
 		"-m", fmt.Sprintf("Merge branch '%s' into %s", w.Branch, into), s.Tip)
 	if err == nil {
 		return commit(ctx, w.Repository, "HEAD")
 	}
+	if ctx.Err() != nil {
+		return "", err // it goes on by itself
+	}
 	why := said(err)
 	if _, gone := os.Lstat(filepath.Join(gitDir, "MERGE_HEAD")); gone == nil {
-		ctx := context.WithoutCancel(ctx) // the person's checkout is not left half merged
 		conflicts, listed := a.list(ctx, "diff", "--name-only", "-z", "--diff-filter=U", "--no-ext-diff", "--ignore-submodules=dirty")
-		if _, undo := a.call(ctx, nil, "merge", "--abort"); undo != nil {
+		if _, undo := m.call(ctx, nil, "merge", "--abort"); undo != nil {
 			return "", refuse("merge conflict", fmt.Sprintf("The merge of %s into %s stopped, and could not be undone: %s", w.Branch, w.Repository, said(undo)), "Run git status there, then git merge --abort.")
 		}
 		if listed == nil && len(conflicts) > 0 {
 			return "", refuse("merge conflict", fmt.Sprintf("%s and %s changed the same places of %s. Nothing was merged.", w.Branch, into, listing(conflicts)), "Merge by hand in the editor: git merge "+w.Branch+".")
 		}
 	}
-	if now, at := commit(context.WithoutCancel(ctx), w.Repository, "HEAD"); why == "" || at != nil || now != before {
+	if now, at := commit(ctx, w.Repository, "HEAD"); at != nil || now != before {
 		return "", err
+	}
+	if code := exit(err); code != 1 && code != 2 { // with these git refused, and touched nothing
+		if undo := m.takeBack(ctx, before, s.Tip); undo != nil {
+			return "", refuse("merge", fmt.Sprintf("The merge of %s into %s was cut off (%v), and could not be taken back: %v.", w.Branch, w.Repository, err, undo), "Run git status there; git restore brings back the files that it names.")
+		}
+	}
+	if why == "" {
+		return "", refuse("merge", fmt.Sprintf("The merge of %s into %s was cut off, and nothing was merged: %v.", w.Branch, w.Repository, err), "See that no filter of the repository hangs, then try again.")
 	}
 	return "", refuse("merge", fmt.Sprintf("Git could not merge %s in %s: %s", w.Branch, w.Repository, why), "Mend what git names, then try again.")
 }
 
+// mergeLimit is how long a merge may take: filters of the repository may fetch
+// each file from somewhere.
+const mergeLimit = 15 * time.Minute
+
 // inTheWay lists what the branch added and HEAD does not track, but which is
 // there: a merge overwrites ignored files without a word.
 func (a at) inTheWay(ctx context.Context, tip, head string) (blocked []string, err error) {
+	added, err := a.added(ctx, tip, head)
+	for _, p := range added {
+		if found := first(a.dir, p); found != "" {
+			blocked = append(blocked, found)
+		}
+	}
+	return blocked, err
+}
+
+// added lists what the branch added and HEAD does not track: the files that a
+// merge makes.
+func (a at) added(ctx context.Context, tip, head string) ([]string, error) {
 	added, err := a.list(ctx, "diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--diff-filter=A", head+"..."+tip)
 	if err != nil || len(added) == 0 {
 		return nil, err
@@ -159,14 +188,7 @@ func (a at) inTheWay(ctx context.Context, tip, head string) (blocked []string, e
 	for _, p := range untracked {
 		new[p] = true
 	}
-	for _, p := range added {
-		if new[p] {
-			if found := first(a.dir, p); found != "" {
-				blocked = append(blocked, found)
-			}
-		}
-	}
-	return blocked, nil
+	return slices.DeleteFunc(added, func(p string) bool { return !new[p] }), nil
 }
 
 // first returns what stands in the way of a new file at rel: that file, or one

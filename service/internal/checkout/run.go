@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Git runs one git command on a checkout, in a guard of its own, since all but
@@ -27,6 +28,11 @@ type GitCommand struct {
 	// Limit is how many bytes of the standard output are wanted. The rest must
 	// be read and dropped, which is no error.
 	Limit int
+	// Within is how long git may take, 0 for the usual time.
+	Within time.Duration
+	// Whole: a git that is cut off would leave the checkout half changed. It
+	// goes on by itself when ctx ends; nothing but its time ends it.
+	Whole bool
 }
 
 // Failure is a git that answered with an exit code that is not 0.
@@ -46,6 +52,8 @@ type at struct {
 	dir    string
 	config []string // more settings, as key=value
 	env    []string
+	within time.Duration
+	whole  bool
 }
 
 // offline are settings for calls that have no need of a network: a partial
@@ -65,7 +73,7 @@ func (a at) call(ctx context.Context, stdin []byte, args ...string) ([]byte, err
 // (the agent could have written them), nothing prompts, no housekeeping starts,
 // and paths are never patterns.
 func (a at) some(ctx context.Context, limit int, stdin []byte, args ...string) ([]byte, error) {
-	c := GitCommand{Dir: a.dir, Args: args, Stdin: stdin, Limit: limit}
+	c := GitCommand{Dir: a.dir, Args: args, Stdin: stdin, Limit: limit, Within: a.within, Whole: a.whole}
 	c.Config = append([]string{"core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.auto=0", "maintenance.auto=false"}, a.config...)
 	c.Env = append([]string{"LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_EDITOR=false", "GIT_PAGER=cat", "GIT_LITERAL_PATHSPECS=1"}, a.env...)
 	out, err := a.run(ctx, c)

@@ -495,6 +495,20 @@ func TestCommitRefusals(t *testing.T) {
 	}
 }
 
+// filtered adds a file to the branch that a filter writes into a checkout.
+func filtered(smudge string) func(t *testing.T, w checkout.Worktree) {
+	return func(t *testing.T, w checkout.Worktree) {
+		write(t, filepath.Join(w.Path, "new/deep/file"), "1\n")
+		write(t, filepath.Join(w.Path, "zed"), "1\n")
+		commitAll(t, w.Path, "more")
+		write(t, filepath.Join(w.Repository, ".git/info/attributes"), "zed filter=x\n")
+		gitIn(t, w.Repository, "config", "filter.x.smudge", smudge)
+		gitIn(t, w.Repository, "config", "filter.x.clean", "cat")
+		gitIn(t, w.Repository, "config", "filter.x.required", "true")
+		write(t, filepath.Join(w.Repository, "untracked"), "mine\n")
+	}
+}
+
 // TestMerge: a merge is whole or leaves everything as it was.
 func TestMerge(t *testing.T) {
 	work := func(t *testing.T, w checkout.Worktree) {
@@ -527,7 +541,10 @@ func TestMerge(t *testing.T) {
 			write(t, filepath.Join(w.Repository, "s"), "")
 			gitIn(t, w.Repository, "add", "s")
 		}, "not committed: s"},
-		"detached": {func(t *testing.T, w checkout.Worktree) { gitIn(t, w.Repository, "checkout", "-q", "--detach") }, "no branch checked out"},
+		// Its filter ends git, or fails, when other files are there already.
+		"cut off":        {filtered("kill $PPID; cat"), "was cut off"},
+		"cut off midway": {filtered("exit 1"), "smudge filter"},
+		"detached":       {func(t *testing.T, w checkout.Worktree) { gitIn(t, w.Repository, "checkout", "-q", "--detach") }, "no branch checked out"},
 		"under way": {func(t *testing.T, w checkout.Worktree) {
 			write(t, filepath.Join(w.Repository, ".git/rebase-merge/x"), "")
 		}, "rebase is under way"},

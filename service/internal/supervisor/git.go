@@ -25,27 +25,42 @@ func (s *Supervisor) withGit(ctx context.Context, mission string, fn func(checko
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	var g *guard.Git
-	var unopened error
-	up := make(chan struct{})
-	go func() {
-		defer close(up)
-		g, unopened = guard.OpenGit(ctx, s.Exe, s.GuardEnv, func(tree proc.Guarded) func() { return s.know(mission, tree) })
-	}()
+	type opened struct {
+		g   *guard.Git
+		err error
+	}
+	open := func(ctx context.Context) opened {
+		g, err := guard.OpenGit(ctx, s.Exe, s.GuardEnv, func(tree proc.Guarded) func() { return s.know(mission, tree) })
+		if err != nil {
+			return opened{nil, fmt.Errorf("start a guard for git: %w", err)}
+		}
+		return opened{g, nil}
+	}
+	up := make(chan opened, 1) // has the guard that the next command gets
+	go func() { up <- open(ctx) }()
 	defer func() {
-		if <-up; unopened == nil {
-			g.Close()
+		if last := <-up; last.g != nil {
+			last.g.Close()
 		}
 	}()
 	return fn(func(ctx context.Context, c checkout.GitCommand) ([]byte, error) {
-		if <-up; unopened != nil {
-			return nil, fmt.Errorf("start a guard for git: %w", unopened)
+		now := <-up
+		defer func() { up <- now }()
+		if now.g == nil && now.err == nil { // the last command ended it
+			now = open(ctx)
 		}
-		run := guard.GitRun{Dir: c.Dir, Config: c.Config, Args: c.Args, Env: c.Env, Stdin: c.Stdin, MaxOutput: int64(c.Limit)}
-		out, err := g.Run(ctx, run)
+		if now.err != nil {
+			return nil, now.err
+		}
+		run := guard.GitRun{Dir: c.Dir, Config: c.Config, Args: c.Args, Env: c.Env, Stdin: c.Stdin, MaxOutput: int64(c.Limit), Limit: c.Within, Whole: c.Whole}
+		out, err := now.g.Run(ctx, run)
 		var failed *guard.GitError
 		switch {
+		case err == nil:
+			return out, nil
 		case !errors.As(err, &failed) || failed.TimedOut:
+			now.g.Close()
+			now.g = nil
 			return out, err
 		case failed.TooMuch && c.Limit > 0:
 			return out, nil // no more was wanted
