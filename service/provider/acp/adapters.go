@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/service/provider"
@@ -60,10 +59,6 @@ var codexHarmless = []string{
 	"base64", "cargo", "cat", "cd", "cut", "date", "dir", "echo", "expr", "false", "file", "find", "git", "grep", "head", "id", "ls", "nl", "numfmt", "paste",
 	"pwd", "realpath", "rev", "rg", "sed", "seq", "sort", "stat", "tac", "tail", "tr", "tree", "true", "type", "uname", "uniq", "wc", "which", "whoami",
 }
-
-// codexCalls is less than the limit of a call in Codex's configuration, which is
-// ours, and more than most missions last.
-const codexCalls = 23 * time.Hour
 
 // codexQuestion is how Codex shows the tool by which a server asks the person.
 func codexQuestion(s provider.Server) string { return s.Name + "/" + s.Question }

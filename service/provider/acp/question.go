@@ -8,9 +8,13 @@ import (
 	"github.com/reevehq/reeve/service/provider"
 )
 
-// shortCall is how long a call of an MCP server's tool may take where it is not
-// known when the agent's program gives it up: many do after a minute.
-const shortCall = 50 * time.Second
+// How long a call of an MCP server's tool may take: where it is not known when the
+// agent's program gives it up, as many do after a minute; and where that is never,
+// or as late as Codex does in its home, which is after a day.
+const (
+	shortCall = 50 * time.Second
+	longCall  = 23 * time.Hour
+)
 
 // questioning has servers offer the agent the tool by which it asks the person.
 func questioning(servers []provider.Server, limit time.Duration) []provider.Server {

@@ -138,7 +138,7 @@ func Ready() []Agent {
 			hardening: hardening{
 				install:  "Install it with `npm install -g @zed-industries/codex-acp`; the provider codex needs no adapter.",
 				note:     "Through this adapter Codex asks for every command and every change, as the provider codex does. On Linux it needs bubblewrap (bwrap) to change files.",
-				endpoint: codexhome.URLVar, all: true, presets: true, names: true, prepare: prepareCodex, calls: codexCalls, question: codexQuestion,
+				endpoint: codexhome.URLVar, all: true, presets: true, names: true, prepare: prepareCodex, calls: longCall, question: codexQuestion,
 				hostile: []string{".codex"},
 				instead: "Use the provider codex, which loads nothing of it.",
 			},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/reevehq/reeve/app/mission"
+	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/service/provider"
 	"github.com/reevehq/reeve/service/provider/acp"
 	"github.com/reevehq/reeve/service/provider/claude"
@@ -127,7 +128,7 @@ func columns() []column {
 	c3 := column{
 		name: "demo", new: func(exe string) provider.Provider { return acp.Demo(exe) },
 		na: map[string]string{
-			"parallel calls, one denied": "it makes one call after the other", "question": "it asks nothing", "steer in a turn": "its protocol has no such verb",
+			"parallel calls, one denied": "it makes one call after the other", "steer in a turn": "its protocol has no such verb",
 			"usage per turn": noModel, "model used": noModel, "custom endpoint": noModel, "20 MB in one line": "it says no long lines",
 		},
 		text: func(string) string { return demoPrompt("demo:slow 1") },
@@ -149,6 +150,7 @@ func columns() []column {
 			return demoPrompt("demo:slow 1", "add a line "+line+" to "+filepath.Base(file))
 		},
 	}
+	c3.served, c3.question = true, c3.tool(wire.MCPAskQuestion, colours)
 	for _, f := range faults {
 		c3.na[f.name] = noModel
 	}
