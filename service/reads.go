@@ -66,7 +66,7 @@ type ownMission struct {
 	Deadline string      `json:"deadline_at"`
 	Seconds  int64       `json:"remaining_seconds"`
 	Budget   wire.Budget `json:"budget"`
-	// Used counts what the provider reported of earlier turns.
+	// Used counts what the provider has reported until now.
 	Used    wire.Budget `json:"used"`
 	Limits  wire.Limits `json:"limits"`
 	Unasked []string    `json:"allow_unasked"`
@@ -94,16 +94,7 @@ func getMission(_ context.Context, s *Service, c toolCall) (any, error) {
 	if v.DeadlineAt != nil {
 		out.Deadline = v.DeadlineAt.Format("2006-01-02T15:04:05Z07:00")
 	}
-	for _, t := range c.r.Turns {
-		out.Used.Turns++
-		if t.Outcome == nil {
-			continue
-		}
-		out.Used.Tokens += t.Outcome.Usage.Tokens()
-		if cost := t.Outcome.Usage.CostUSD; cost != nil {
-			out.Used.CostUSD += *cost
-		}
-	}
+	out.Used = wire.Budget(c.r.Spent())
 	err := s.db.View(func(tx *store.Tx) error {
 		list, err := effects.List(tx, c.r.ID, maxUncertain, effects.Uncertain)
 		for _, e := range list {

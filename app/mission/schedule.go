@@ -1,9 +1,6 @@
 package mission
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // Times of the scheduler.
 const (
@@ -48,9 +45,7 @@ type ScheduleInput struct {
 	LastEnded         time.Time    // when Last ended
 	Failures          int          // in a row, Last included
 	Unacknowledged    int          // turns in a row that left the same messages unacknowledged
-	TurnsUsed         int
-	TokensUsed        int64
-	CostUsed          float64
+	Spent             Spent        // by all turns
 	Budget            Budget
 	CPUSeconds        float64 // processor time that the mission's processes used
 	Limits            Limits
@@ -94,7 +89,7 @@ func Schedule(in ScheduleInput) Decision {
 	if in.Last != nil && in.Last.Outcome == Succeeded && in.Last.Next == NextDone && !wanted {
 		return Decision{Act: Stop, End: EndScopeDone, Reason: "The agent says that the whole scope is done."}
 	}
-	if what := in.Budget.reached(in.TurnsUsed, in.TokensUsed, in.CostUsed); what != "" {
+	if what := in.Budget.reached(in.Spent); what != "" {
 		return Decision{Act: Stop, End: EndBudget, Code: BudgetReached, Reason: "The mission has used its budget of " + what + "."}
 	}
 	if in.Limits.CPUReached(in.CPUSeconds) {
@@ -231,19 +226,6 @@ func (in ScheduleInput) left(d time.Duration) time.Duration {
 func (in ScheduleInput) wait(d time.Duration, reason string) Decision {
 	d = min(d, in.Deadline.Remaining(in.Now))
 	return Decision{Act: Wait, Until: wall(in.Now.Wall).Add(d), Reason: reason}
-}
-
-// reached names the limit that has been used up, or nothing.
-func (b Budget) reached(turns int, tokens int64, cost float64) string {
-	switch {
-	case b.Turns > 0 && turns >= b.Turns:
-		return "turns"
-	case b.Tokens > 0 && tokens >= b.Tokens:
-		return "tokens"
-	case b.CostUSD > 0 && (cost >= b.CostUSD || math.IsNaN(cost)):
-		return "cost"
-	}
-	return ""
 }
 
 // backoff returns the pause after the n-th failure in a row, n from 1.

@@ -16,7 +16,7 @@ func waiting() mission.ScheduleInput {
 	return mission.ScheduleInput{
 		Now: now, Deadline: mission.NewDeadline(now, 60), Project: mission.ProjectStarted, ContactKnown: true,
 		Last: &mission.TurnOutcome{Outcome: mission.Succeeded, Next: mission.NextWaiting}, LastEnded: noon.Add(-time.Minute),
-		TurnsUsed: 1,
+		Spent: mission.Spent{Turns: 1},
 	}
 }
 
@@ -78,10 +78,10 @@ func TestSchedule(t *testing.T) {
 		{"deadline", over, mission.Stop, mission.EndDeadline, "", 0},
 		{"deadline before everything", both(over, steer, next(mission.NextRunnable)), mission.Stop, mission.EndDeadline, "", 0},
 		{"deadline on the boot clock", func(i *in) { i.Now.Boot += time.Hour; i.Now.Wall = noon.Add(-time.Hour) }, mission.Stop, mission.EndDeadline, "", 0},
-		{"turns used up", both(steer, func(i *in) { i.Budget.Turns, i.TurnsUsed = 3, 3 }), mission.Stop, mission.EndBudget, mission.BudgetReached, 0},
-		{"tokens used up", both(steer, func(i *in) { i.Budget.Tokens, i.TokensUsed = 10, 11 }), mission.Stop, mission.EndBudget, mission.BudgetReached, 0},
-		{"cost used up", both(steer, func(i *in) { i.Budget.CostUSD, i.CostUsed = 1, 1 }), mission.Stop, mission.EndBudget, mission.BudgetReached, 0},
-		{"a turn left", both(steer, func(i *in) { i.Budget.Turns, i.TurnsUsed = 3, 2 }), mission.Run, "", "", 0},
+		{"turns used up", both(steer, func(i *in) { i.Budget.Turns, i.Spent.Turns = 3, 3 }), mission.Stop, mission.EndBudget, mission.BudgetReached, 0},
+		{"tokens used up", both(steer, func(i *in) { i.Budget.Tokens, i.Spent.Tokens = 10, 11 }), mission.Stop, mission.EndBudget, mission.BudgetReached, 0},
+		{"cost used up", both(steer, func(i *in) { i.Budget.CostUSD, i.Spent.CostUSD = 1, 1 }), mission.Stop, mission.EndBudget, mission.BudgetReached, 0},
+		{"a turn left", both(steer, func(i *in) { i.Budget.Turns, i.Spent.Turns = 3, 2 }), mission.Run, "", "", 0},
 		{"project unknown", both(steer, func(i *in) { i.Project = mission.ProjectUnknown }), mission.Wait, "", "", time.Hour},
 		{"project not set", both(steer, func(i *in) { i.Project = "" }), mission.Wait, "", "", time.Hour},
 		{"project not started", both(steer, func(i *in) { i.Project = mission.ProjectNotStarted }), mission.Wait, "", "", time.Hour},
@@ -99,7 +99,7 @@ func TestSchedule(t *testing.T) {
 		{"rate limit lifted", both(limited(30*time.Minute, 1, true), func(i *in) { i.Now.Wall = noon.Add(30 * time.Minute) }), mission.Run, "", "", 0},
 		{"rate limit lifted, third failure", both(limited(30*time.Minute, 3, true), func(i *in) { i.Now.Wall = noon.Add(30 * time.Minute) }), mission.Run, "", "", 0},
 		{"rate limit in the last minutes", both(limited(30*time.Minute, 1, true), over), mission.Stop, mission.EndDeadline, "", 0},
-		{"rate limit, budget used up", both(limited(30*time.Minute, 1, true), func(i *in) { i.Budget.Turns, i.TurnsUsed = 3, 3 }), mission.Stop, mission.EndBudget, mission.BudgetReached, 0},
+		{"rate limit, budget used up", both(limited(30*time.Minute, 1, true), func(i *in) { i.Budget.Turns, i.Spent.Turns = 3, 3 }), mission.Stop, mission.EndBudget, mission.BudgetReached, 0},
 		{"a reset with another failure", func(i *in) { fail(mission.LocalExecutionFailure, 1, 0)(i); i.Last.ResetAt = noon.Add(time.Hour) }, mission.Wait, "", "", 10 * time.Second},
 		{"first failure", fail(mission.LocalExecutionFailure, 1, 0), mission.Wait, "", "", 10 * time.Second},
 		{"second failure", fail(mission.RateLimited, 2, 0), mission.Wait, "", "", 20 * time.Second},
@@ -147,7 +147,7 @@ func drawInput(t *rapid.T) mission.ScheduleInput {
 	i.Unacknowledged = rapid.IntRange(0, 4).Draw(t, "unacknowledged")
 	i.First = rapid.Bool().Draw(t, "first")
 	i.Budget.Turns = rapid.IntRange(0, 3).Draw(t, "budget")
-	i.TurnsUsed = rapid.IntRange(0, 3).Draw(t, "turns")
+	i.Spent.Turns = rapid.IntRange(0, 3).Draw(t, "turns")
 	if i.First {
 		i.Last = nil
 	} else {
@@ -177,7 +177,7 @@ func TestScheduleHoldsItsPromises(t *testing.T) {
 				t.Fatal("runs after the deadline")
 			case i.Project != mission.ProjectStarted || !i.ContactKnown:
 				t.Fatal("runs in a project that is not known to be started")
-			case i.Budget.Turns > 0 && i.TurnsUsed >= i.Budget.Turns:
+			case i.Budget.Turns > 0 && i.Spent.Turns >= i.Budget.Turns:
 				t.Fatal("runs beyond the budget")
 			case i.Failures >= 3 || i.Unacknowledged >= 3:
 				t.Fatal("runs though a person is needed")

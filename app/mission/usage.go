@@ -101,3 +101,42 @@ func addCount[T int | int64](a, b *T) *T {
 	}
 	return &sum
 }
+
+// Spent is what turns used of a budget. What a provider does not report counts
+// as nothing, so that one turn whose usage is unknown doesn't hide what the
+// others used.
+type Spent struct {
+	Turns   int     `json:"turns,omitempty"`
+	Tokens  int64   `json:"tokens,omitempty"`
+	CostUSD float64 `json:"cost_usd,omitempty"`
+}
+
+// Count adds a turn, and what it used until now.
+func (s *Spent) Count(u Usage) {
+	tokens := u.Tokens()
+	s.Turns++
+	s.Tokens = *addCount(&s.Tokens, &tokens)
+	if u.CostUSD != nil {
+		s.CostUSD += *u.CostUSD
+	}
+}
+
+// Ends reports whether so much ends a turn in flight. A turn counts from its
+// beginning, so a budget of turns never does.
+func (b Budget) Ends(s Spent) bool {
+	b.Turns = 0
+	return b.reached(s) != ""
+}
+
+// reached names the limit that has been used up, or nothing.
+func (b Budget) reached(s Spent) string {
+	switch {
+	case b.Turns > 0 && s.Turns >= b.Turns:
+		return "turns"
+	case b.Tokens > 0 && s.Tokens >= b.Tokens:
+		return "tokens"
+	case b.CostUSD > 0 && (s.CostUSD >= b.CostUSD || math.IsNaN(s.CostUSD)):
+		return "cost"
+	}
+	return ""
+}

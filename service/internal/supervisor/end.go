@@ -153,7 +153,10 @@ func (w *worker) closeTurn(r *Record) {
 		if r.EndReason == mission.EndDeadline {
 			out.Outcome = mission.TimedOut
 		}
-		t.EndedAt, t.Outcome = w.s.now(), &out
+		if t.Spending != nil {
+			out.Usage = *t.Spending
+		}
+		r.ended(&out, w.s.now())
 		for i := range r.Steering {
 			if r.Steering[i].Turn == t.Number {
 				r.Steering[i].State = SteerUnconfirmed

@@ -73,7 +73,13 @@ func (w *worker) apply(e wire.Entry) error {
 		w.active(e, "", "")
 		return nil
 	case wire.KindUsage:
-		return nil // the end of the turn carries the whole
+		return applyTo(e, func(u wire.UsageEntry) error {
+			if turn := w.rec.turn(); turn != nil && turn.ID == u.Turn && turn.Outcome == nil {
+				usage := usageOf(u.Usage)
+				turn.Spending = &usage // whether it is too much is for the schedule
+			}
+			return nil
+		})
 	case wire.KindPermissionAsked:
 		return applyTo(e, func(p wire.Permission) error { return w.asked(e, p) })
 	case wire.KindPermissionResolved:
@@ -357,18 +363,12 @@ func (w *worker) turnFinished(t wire.TurnFinished, seq uint64) error {
 	}
 	change := func(r *Record) {
 		r.Ingested = max(r.Ingested, seq)
+		r.ended(&out, w.s.now())
 		turn := r.turn()
-		turn.EndedAt, turn.Outcome = w.s.now(), &out
 		if !turn.Heard && out.Outcome != mission.Succeeded {
 			r.unheard()
 		}
 		r.Last, r.LastEnded, r.Result, r.Activity = &out, turn.EndedAt, t.Result, nil
-		if sum, err := r.Usage.Add(out.Usage); err == nil {
-			r.Usage = sum
-		}
-		if out.Usage.Model != "" {
-			r.ActualModel = out.Usage.Model
-		}
 		if t.Resources != nil {
 			r.Use.take(*t.Resources)
 		}

@@ -41,6 +41,12 @@ func TestMain(m *testing.M) {
 			Inner: os.Args[2] == "--inner", Now: machine, Look: 50 * time.Millisecond,
 			Providers: func(string) (provider.Provider, error) { return demoProvider() },
 		}
+		if os.Getenv("TEST_SPENDS") != "" {
+			o.Providers = func(string) (provider.Provider, error) {
+				agent, err := demoProvider()
+				return spender{agent}, err
+			}
+		}
 		if os.Getenv("TEST_PROTOCOL") == "1" {
 			o.Protocols = []int{1}
 		}

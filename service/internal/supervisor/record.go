@@ -159,6 +159,8 @@ type Turn struct {
 	EndedAt   time.Time            `json:"ended_at,omitzero"`
 	Outcome   *mission.TurnOutcome `json:"outcome,omitempty"`
 	Tools     int                  `json:"tools"`
+	// Spending is what it used until now, as reported; its outcome has the whole.
+	Spending *mission.Usage `json:"spending,omitempty"`
 	// Begun: the guard's log says that it began. Heard: the provider's session
 	// was open, so the agent has the prompt.
 	Begun bool `json:"begun,omitempty"`
@@ -236,6 +238,33 @@ func (r *Record) turn() *Turn {
 		return nil
 	}
 	return &r.Turns[len(r.Turns)-1]
+}
+
+// Spent is what all turns used until now.
+func (r *Record) Spent() (sum mission.Spent) {
+	for _, t := range r.Turns {
+		switch {
+		case t.Outcome != nil:
+			sum.Count(t.Outcome.Usage)
+		case t.Spending != nil:
+			sum.Count(*t.Spending)
+		default:
+			sum.Count(mission.Usage{})
+		}
+	}
+	return sum
+}
+
+// ended notes the outcome of the last turn, and adds what it used.
+func (r *Record) ended(out *mission.TurnOutcome, at time.Time) {
+	t := r.turn()
+	t.EndedAt, t.Outcome, t.Spending = at, out, nil
+	if sum, err := r.Usage.Add(out.Usage); err == nil {
+		r.Usage = sum
+	}
+	if out.Usage.Model != "" {
+		r.ActualModel = out.Usage.Model
+	}
 }
 
 // unheard takes back what the last turn was to tell the agent, for the next one

@@ -47,14 +47,19 @@ func (w *worker) schedule() {
 		if w.rec.Phase == mission.Blocked && w.rec.EndReason != "" {
 			return // it was being ended already, and a person has to look
 		}
-		// Only the deadline matters. The guard keeps it by itself, and a turn
-		// in flight gets the time to report its end.
+		// Only the deadline and what the turn in flight spends matter. The guard
+		// keeps the deadline by itself, and the turn gets the time to report its
+		// end.
 		due := now
 		if w.rec.Phase == mission.Working {
 			due.Wall, due.Boot = due.Wall.Add(-reportGrace), due.Boot-reportGrace
 		}
 		if w.rec.Deadline.Passed(due) {
 			_ = w.end(mission.EndDeadline)
+			return
+		}
+		if w.rec.Phase == mission.Working && w.rec.Terms.Budget.Ends(w.rec.Spent()) {
+			_ = w.end(mission.EndBudget)
 			return
 		}
 		w.timer.Reset(max(time.Second, min(5*time.Second, w.rec.Deadline.Remaining(now))))
@@ -87,23 +92,12 @@ func (w *worker) input(now mission.Instant) mission.ScheduleInput {
 		// leave the agent idle for as long as it was set back.
 		r.LastEnded = now.Wall.Round(0).UTC()
 	}
-	in := mission.ScheduleInput{
+	return mission.ScheduleInput{
 		Now: now, Deadline: r.Deadline, Project: mission.ProjectStarted, ContactKnown: true,
 		SteeringQueued: r.queued(), First: len(r.Turns) == 0, Last: r.Last, LastEnded: r.LastEnded,
-		Failures: r.Failures, TurnsUsed: len(r.Turns), Budget: r.Terms.Budget, Limits: r.Terms.Limits, CPUSeconds: r.Use.cpu(), Quiet: w.quiet,
+		Failures: r.Failures, Spent: r.Spent(), Budget: r.Terms.Budget, Limits: r.Terms.Limits, CPUSeconds: r.Use.cpu(), Quiet: w.quiet,
 		Updating: w.s.updating.Load(), WaitForReset: r.Terms.WaitForReset, News: mission.News{Unread: w.unread()},
 	}
-	// A turn whose usage is unknown must not hide what the others used.
-	for _, t := range r.Turns {
-		if t.Outcome == nil {
-			continue
-		}
-		in.TokensUsed += t.Outcome.Usage.Tokens()
-		if c := t.Outcome.Usage.CostUSD; c != nil {
-			in.CostUsed += *c
-		}
-	}
-	return in
 }
 
 // beginTurn journals the turn with the steering it carries, then has the guard
