@@ -50,6 +50,9 @@ type Options struct {
 // negotiateTimeout bounds how long a service may take to say who it is.
 const negotiateTimeout = 5 * time.Second
 
+// lastWords bounds how long a connection that takes no more requests is read.
+const lastWords = 2 * time.Second
+
 // Client is one connection. Its methods may be used from many goroutines.
 type Client struct {
 	nc       net.Conn
@@ -194,7 +197,10 @@ func (c *Client) call(ctx context.Context, version int, method string, params, r
 	if err != nil {
 		return fmt.Errorf("%s: %w", method, err)
 	}
-	if err := c.write(ctx, line); err != nil {
+	if err := c.write(ctx, line); errors.Is(err, ErrClosed) {
+		// What the service said last tells why. It may not have been read yet.
+		_ = c.nc.SetReadDeadline(time.Now().Add(lastWords))
+	} else if err != nil {
 		return fmt.Errorf("%s: %w", method, err)
 	}
 	select {

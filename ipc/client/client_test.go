@@ -128,6 +128,37 @@ func TestDialFailures(t *testing.T) {
 	wg.Wait()
 }
 
+// late is a connection whose client writes only when it is closed already.
+type late struct {
+	net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (l *late) Close() error {
+	defer l.once.Do(func() { close(l.closed) })
+	return l.Conn.Close()
+}
+
+func (l *late) Write(b []byte) (int, error) {
+	<-l.closed
+	return l.Conn.Write(b)
+}
+
+// Who is turned away is told why, even when that comes before it has asked.
+func TestTurnedAwayBeforeAsking(t *testing.T) {
+	ours, theirs := net.Pipe()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		(&script{t: t, nc: theirs}).send(wire.Fail(1, "", wire.Errorf(wire.CodeLimitExceeded, "too many")))
+		_ = theirs.Close()
+	})
+	if _, err := open(context.Background(), &late{Conn: ours, closed: make(chan struct{})}, Options{}); wire.CodeOf(err) != wire.CodeLimitExceeded {
+		t.Errorf("turned away: %v", err)
+	}
+	wg.Wait()
+}
+
 func TestCalls(t *testing.T) {
 	l, path := listen(t)
 	ready := make(chan *script, 1)
