@@ -149,7 +149,7 @@ func mustEnd(t *testing.T, pid int) {
 	defer unix.Close(fd)
 	late := time.Now().Add(waitLimit)
 	for {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(time.Until(late)/time.Millisecond))
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, max(0, int(time.Until(late)/time.Millisecond)))
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
