@@ -133,7 +133,7 @@ type tracked struct{ mode, path string }
 // changed. It lies in the git directory: never in the work tree, and on a file
 // system with the same clock.
 func stage(ctx context.Context, run Git, path string) (_ *index, err error) {
-	gitDir, _, err := gitDirs(ctx, path)
+	gitDir, err := ownDir(ctx, path)
 	if err != nil {
 		return nil, err
 	}

@@ -98,8 +98,8 @@ func Inspect(ctx context.Context, folder, stateDir string) (Tree, error) {
 	if lines[1] == "true" {
 		return refuse("git checkout", fmt.Sprintf("%s lies inside a repository's own .git folder.", path), "Choose the root of the checkout.")
 	}
-	t := Tree{Path: path}
-	if t.GitDir, t.CommonDir, err = gitDirs(ctx, path); err != nil {
+	t := Tree{Path: path, GitDir: lines[2]}
+	if t.CommonDir, err = commonDir(ctx, path); err != nil {
 		return Tree{}, err
 	}
 	top, err := git(ctx, path, "rev-parse", "--show-toplevel")

@@ -95,7 +95,7 @@ func MergeWorktree(ctx context.Context, run Git, w Worktree) (string, error) {
 	if !ok {
 		return "", refuse("detached", fmt.Sprintf("%s has no branch checked out.", w.Repository), "Switch to the branch that shall get the work.")
 	}
-	gitDir, _, err := gitDirs(ctx, w.Repository)
+	gitDir, err := ownDir(ctx, w.Repository)
 	if err != nil {
 		return "", err
 	}

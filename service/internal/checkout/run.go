@@ -176,20 +176,23 @@ func commit(ctx context.Context, dir, rev string) (string, error) {
 	return strings.TrimSpace(out), nil // quiet: an error is a missing name
 }
 
-// gitDirs returns the git directory of the checkout at dir and the one that it
-// shares with its worktrees, both absolute.
-func gitDirs(ctx context.Context, dir string) (own, common string, err error) {
-	if own, err = git(ctx, dir, "rev-parse", "--absolute-git-dir"); err != nil {
-		return "", "", err
+// ownDir returns the git directory of the checkout at dir, absolute.
+func ownDir(ctx context.Context, dir string) (string, error) {
+	own, err := git(ctx, dir, "rev-parse", "--absolute-git-dir")
+	return strings.TrimSuffix(own, "\n"), err
+}
+
+// commonDir returns the git directory that the checkout at dir shares with its
+// worktrees, absolute.
+func commonDir(ctx context.Context, dir string) (string, error) {
+	common, err := git(ctx, dir, "rev-parse", "--git-common-dir")
+	if err != nil {
+		return "", err
 	}
-	if common, err = git(ctx, dir, "rev-parse", "--git-common-dir"); err != nil {
-		return "", "", err
-	}
-	own, common = strings.TrimSuffix(own, "\n"), strings.TrimSuffix(common, "\n")
-	if !filepath.IsAbs(common) {
+	if common = strings.TrimSuffix(common, "\n"); !filepath.IsAbs(common) {
 		common = filepath.Join(dir, common)
 	}
-	return own, common, nil
+	return common, nil
 }
 
 // entry looks at the slash-separated path rel below root without following any

@@ -15,7 +15,7 @@ func DiffTrees(ctx context.Context, run Git, path, base, end, only string) (Chan
 	if !isHex(base) || !isHex(end) {
 		return Changes{}, fmt.Errorf("compare in %s: %q and %q are no trees", path, base, end)
 	}
-	gitDir, _, err := gitDirs(ctx, path)
+	gitDir, err := ownDir(ctx, path)
 	if err != nil {
 		return Changes{}, err
 	}

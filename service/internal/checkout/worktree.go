@@ -143,7 +143,7 @@ func (w Worktree) open(ctx context.Context) (_ *os.Root, err error) {
 	if same(w.Path, w.Repository) {
 		return nil, other("it is the main working tree")
 	}
-	_, common, err := gitDirs(ctx, w.Repository)
+	common, err := commonDir(ctx, w.Repository)
 	if err != nil {
 		return nil, refuse("worktree", fmt.Sprintf("The repository %s of the worktree %s can't be read.", w.Repository, w.Path), "Bring it back to where it was.")
 	}
