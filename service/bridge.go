@@ -3,7 +3,9 @@ package service
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
+	"time"
 
 	"github.com/reevehq/reeve/ipc/server"
 	"github.com/reevehq/reeve/ipc/wire"
@@ -141,6 +143,11 @@ func (s *Service) PrepareEffect(ctx context.Context, a server.Actor, p wire.Prep
 	if err := s.ofThis(p.Generation); err != nil {
 		return wire.PrepareResult{}, err
 	}
+	if !p.Mutation {
+		if err := s.calls.take(p.Entry, s.o.Now().Wall); err != nil {
+			return wire.PrepareResult{}, err
+		}
+	}
 	fault.Point("bridge.prepare-deciding")
 	var e effects.Record
 	var changed bool
@@ -243,6 +250,41 @@ func (s *Service) CompleteEffect(ctx context.Context, a server.Actor, p wire.Com
 		s.sup.Show(e.Mission)
 	}
 	return wire.CompleteResult{Effect: e.ID, State: string(e.State), Room: r.Bridge.Room}, nil
+}
+
+// meter holds each mission's worker to a pace. Every call writes to the journal
+// and to the audit, which nothing shortens, so a worker that reads in a loop
+// would fill the disk. Effects are counted: an attempt may only have so many.
+// Its zero value is ready to use.
+type meter struct {
+	mu   sync.Mutex
+	full map[string]time.Time // when all calls may be made again at once
+}
+
+// The pace: so many calls at once, and one more each time.
+const (
+	burstCalls = 120
+	callEvery  = 250 * time.Millisecond
+)
+
+// take counts one call of a mission at now, whose monotonic reading counts. The
+// refusal is a *wire.Error.
+func (m *meter) take(mission string, now time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.full == nil {
+		m.full = map[string]time.Time{}
+	}
+	maps.DeleteFunc(m.full, func(_ string, at time.Time) bool { return !at.After(now) })
+	at, busy := m.full[mission]
+	if !busy {
+		at = now
+	}
+	if at.Sub(now) > (burstCalls-1)*callEvery {
+		return wire.Errorf(wire.CodeRateLimited, "This worker calls too often. Wait %v between calls; get_updates can wait for news by itself.", callEvery)
+	}
+	m.full[mission] = at.Add(callEvery)
+	return nil
 }
 
 // pulse tells whoever waits that something changed, so that they look again.

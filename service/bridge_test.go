@@ -5,10 +5,12 @@ package service
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/app/mission"
@@ -411,5 +413,68 @@ func TestRecoveryIsANewRun(t *testing.T) {
 	over(t, err)
 	if !strings.Contains(h.prompt(now, len(now.Turns)), "## Not known\n1. deploy {}: It was begun") {
 		t.Error("the new worker is not told what is uncertain")
+	}
+}
+
+// A worker that calls in a loop fills neither the journal nor the audit, which
+// nothing shortens; another mission's worker does not feel it, and a moment
+// later this one may go on.
+func TestWorkerCallsInALoop(t *testing.T) {
+	h := newHouse(t)
+	r := h.asking(h.start(h.checkout("a"), asksAndWaits, "").ID, 1)
+	other := h.asking(h.start(h.checkout("b"), asksAndWaits, "").ID, 1)
+	entries := func() uint64 { return must(h.s.db.VerifyAudit(context.Background()))(t).Entries }
+	before, began := entries(), time.Now()
+	var last error
+	for i := range 2000 {
+		_, last = h.execute(r, fmt.Sprint("r-", i), wire.MCPGetMission, "{}")
+		if last != nil && wire.CodeOf(last) != wire.CodeRateLimited || last != nil && i < burstCalls {
+			t.Fatal(last)
+		}
+	}
+	more, may := entries()-before, burstCalls+1+time.Since(began)/callEvery
+	if more < burstCalls || more > uint64(may) {
+		t.Errorf("the audit has %d entries more, which may be from %d to %d", more, burstCalls, may)
+	}
+	reads := wire.PrepareParams{ToolParams: h.call(r, "p-1", wire.MCPGetMission, "{}")}
+	for range burstCalls {
+		if _, last = h.s.PrepareEffect(context.Background(), actor(r, 1), reads); last != nil {
+			break
+		}
+	}
+	refused(t, last, wire.CodeRateLimited, "too often")
+	if _, err := h.execute(other, "o-1", wire.MCPGetMission, "{}"); err != nil {
+		t.Errorf("another mission's worker: %v", err)
+	}
+	h.ahead.Add(int64(time.Minute))
+	if _, err := h.execute(r, "r-later", wire.MCPGetMission, "{}"); err != nil {
+		t.Errorf("later: %v", err)
+	}
+}
+
+// The pace is each mission's own, and repeats itself.
+func TestMeter(t *testing.T) {
+	var m meter
+	now := time.Now()
+	for round := range 3 {
+		for range burstCalls {
+			if err := m.take("a", now); err != nil {
+				t.Fatalf("round %d: %v", round, err)
+			}
+		}
+		refused(t, m.take("a", now), wire.CodeRateLimited, "too often")
+		refused(t, m.take("a", now.Add(callEvery-1)), wire.CodeRateLimited, "too often")
+		if err := m.take("b", now); err != nil {
+			t.Error(err)
+		}
+		now = now.Add(callEvery)
+		if err := m.take("a", now); err != nil {
+			t.Error(err)
+		}
+		refused(t, m.take("a", now), wire.CodeRateLimited, "too often")
+		now = now.Add(burstCalls * callEvery)
+	}
+	if err := m.take("c", now); err != nil || len(m.full) != 1 {
+		t.Errorf("%v; it remembers %d missions", err, len(m.full))
 	}
 }

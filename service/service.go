@@ -91,6 +91,7 @@ type Service struct {
 
 	bindings *bindings // see bindings.go
 	flights  flights   // see tools.go
+	calls    meter     // see bridge.go
 	pulse    pulse     // beats with every change that a tool may wait for
 
 	life     context.Context // ends with the service

@@ -187,6 +187,11 @@ func (s *Service) ExecuteTool(ctx context.Context, a server.Actor, p wire.ToolPa
 	if !ok {
 		return wire.ToolResult{}, wire.Errorf(wire.CodeNotFound, "Reeve has no tool %s to run for a worker.", p.Tool)
 	}
+	if t.read != nil {
+		if err := s.calls.take(p.Entry, s.o.Now().Wall); err != nil {
+			return wire.ToolResult{}, err
+		}
+	}
 	in, err := t.input(p.Input)
 	if err != nil {
 		return wire.ToolResult{}, err

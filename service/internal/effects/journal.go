@@ -306,6 +306,9 @@ func (r Record) put(tx *store.Tx, was State, at time.Time, actor string) (Record
 			return r, err
 		}
 	}
+	if !r.Mutation && r.State == Executing {
+		return r, nil // the audit has how it ended
+	}
 	data, err := json.Marshal(map[string]any{"effect": r.ID, "attempt": r.Attempt, "execution": r.Execution, "turn": r.Turn, "request": r.Request,
 		"digest": r.Digest, "mutation": r.Mutation, "action": r.Action, "state": r.State, "revision": r.Revision, "why": r.Why, "outcome": r.Outcome})
 	if err != nil {
