@@ -22,6 +22,10 @@ const (
 	// maxUnread is how many answers may wait for a client that doesn't read.
 	// Beyond it no more of its requests are read.
 	maxUnread = 256
+	// maxQueued is how many bytes of answers may wait for such a client. Beyond
+	// it no more of its requests are read, and a read that was asked for begins
+	// only when its answer has room below it.
+	maxQueued = 8 << 20
 	// batch is about how much of one topic is written at once.
 	batch = 256 << 10
 )
@@ -38,13 +42,15 @@ type conn struct {
 	gone    chan struct{}  // closed when the reader ended
 	stopped chan struct{}  // closed when the writer ended
 	wake    chan struct{}  // something to write; capacity 1
-	room    chan struct{}  // answers were written; capacity 1
 	reqs    sync.WaitGroup // running requests and lanes
 	due     atomic.Bool    // a heartbeat is due
 
 	mu       sync.Mutex
 	actor    Actor
+	more     *sync.Cond // fewer answers wait, or ctx or the writer ended
 	answers  []answer
+	queued   int  // bytes of answers that aren't written, with a line for each read that runs
+	mute     bool // the writer ended
 	inFlight int
 	lanes    map[string][]func()
 	subs     []*sub // never changed in place: the writer walks a copy
@@ -58,9 +64,10 @@ type answer struct {
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{s: s, nc: nc, gone: make(chan struct{}), stopped: make(chan struct{}), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
-		lanes: map[string][]func(){}}
+	c := &conn{s: s, nc: nc, gone: make(chan struct{}), stopped: make(chan struct{}), wake: make(chan struct{}, 1), lanes: map[string][]func(){}}
+	c.more = sync.NewCond(&c.mu)
 	c.ctx, c.cancel = context.WithCancel(s.readCtx)
+	context.AfterFunc(c.ctx, func() { c.settle(nil, 0) })
 	return c
 }
 
@@ -128,19 +135,38 @@ func (c *conn) read() (last bool) {
 
 // waitForRoom holds the reader back while the client doesn't read its answers.
 func (c *conn) waitForRoom() bool {
-	for {
-		c.mu.Lock()
-		full := len(c.answers) >= maxUnread
-		c.mu.Unlock()
-		if !full {
-			return true
-		}
-		select {
-		case <-c.room:
-		case <-c.stopped:
-			return false
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for (len(c.answers) >= maxUnread || c.queued > maxQueued) && !c.mute {
+		c.more.Wait()
+	}
+	return !c.mute
+}
+
+// reserve waits until an answer of size bytes may be held for the client, and
+// counts it from then on. It says whether the connection still serves.
+func (c *conn) reserve(size int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.queued+size > maxQueued && c.ctx.Err() == nil {
+		c.more.Wait()
+	}
+	c.queued += size
+	return c.ctx.Err() == nil
+}
+
+// settle frees the places of requests whose answers are out, and size bytes.
+func (c *conn) settle(answers []answer, size int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range answers {
+		size += len(a.line)
+		if a.request {
+			c.inFlight--
 		}
 	}
+	c.queued -= size
+	c.more.Broadcast()
 }
 
 // dispatch starts a request: at once, or in its lane, where requests run one
@@ -206,6 +232,16 @@ func (c *conn) nextIn(lane string) func() {
 // serve runs one request and queues its answer.
 func (c *conn) serve(m method, req wire.Request) {
 	ctx := c.ctx
+	switch m.class {
+	case own, person:
+		defer c.settle(nil, wire.MaxLine) // its own line is counted by then
+		if !c.reserve(wire.MaxLine) {
+			c.fail(req, c.s.refusal(req.Method, ctx.Err()), true)
+			return
+		}
+	case probe, worker: // their answers are short, and they may take long
+		c.reserve(0)
+	}
 	if m.class == decide || m.class == worker {
 		// What has begun runs on without its client; what has not, doesn't
 		// begin any more.
@@ -295,6 +331,7 @@ func (c *conn) fail(req wire.Request, err *wire.Error, request bool) {
 func (c *conn) send(line []byte, request bool) {
 	c.mu.Lock()
 	c.answers = append(c.answers, answer{line, request})
+	c.queued += len(line)
 	c.mu.Unlock()
 	c.poke()
 }
@@ -321,7 +358,13 @@ func (c *conn) end() {
 // position.
 func (c *conn) write() {
 	defer close(c.stopped)
-	defer func() { _ = c.nc.Close() }()
+	defer func() {
+		_ = c.nc.Close()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.mute = true
+		c.more.Broadcast()
+	}()
 	var out [][]byte
 	retry := time.NewTimer(time.Hour)
 	retry.Stop()
@@ -343,7 +386,7 @@ func (c *conn) write() {
 		if err := c.put(out); err != nil {
 			return
 		}
-		c.wrote(answers)
+		c.settle(answers, 0)
 		var next time.Time // when a failed snapshot is to be tried again
 		for _, s := range subs {
 			if !s.snap || !s.ready(&next) {
@@ -408,22 +451,4 @@ func (c *conn) put(lines [][]byte) error {
 	_, err := rest.WriteTo(c.nc)
 	clear(lines)
 	return err
-}
-
-// wrote frees the places of requests whose answers are out.
-func (c *conn) wrote(answers []answer) {
-	if len(answers) == 0 {
-		return
-	}
-	c.mu.Lock()
-	for _, a := range answers {
-		if a.request {
-			c.inFlight--
-		}
-	}
-	c.mu.Unlock()
-	select {
-	case c.room <- struct{}{}:
-	default:
-	}
 }

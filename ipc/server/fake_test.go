@@ -36,6 +36,7 @@ type fake struct {
 	started  chan string              // hears of every mutation that begins
 	logs     map[string][]wire.Entry
 	reading  func() // called by History before each entry
+	blob     func() []byte
 	approval []wire.Approval
 }
 
@@ -250,6 +251,9 @@ func (f *fake) History(ctx context.Context, session string, after *wire.Cursor, 
 	return at, nil
 }
 func (f *fake) BlobRead(context.Context, wire.BlobReadParams) (wire.BlobReadResult, error) {
+	if f.blob != nil {
+		return wire.BlobReadResult{Data: f.blob(), EOF: true}, nil
+	}
 	return wire.BlobReadResult{EOF: true}, nil
 }
 

@@ -249,7 +249,7 @@ func (o *snapshot) put(line []byte) {
 	}
 	lines = o.c.gather(lines, subs)
 	if o.broken = o.c.put(lines); o.broken == nil {
-		o.c.wrote(answers)
+		o.c.settle(answers, 0)
 	}
 }
 

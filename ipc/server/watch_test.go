@@ -349,6 +349,58 @@ func TestClientThatReadsNoAnswersIsHeldBack(t *testing.T) {
 	<-sent
 }
 
+// Answers that nobody takes are held only up to a limit of bytes: a read whose
+// answer might not fit begins when others have gone out.
+func TestReadsWaitForAClientThatReadsNothing(t *testing.T) {
+	const all, size = 64, 900 << 10
+	f := newFake()
+	var begun, taken, most atomic.Int64
+	data := make([]byte, size/4*3) // size in base64
+	f.blob = func() []byte {
+		for n := begun.Add(1) - taken.Load(); ; {
+			if was := most.Load(); n <= was || most.CompareAndSwap(was, n) {
+				return data
+			}
+		}
+	}
+	s, path := serve(t, f)
+	p := dial(t, path)
+	for range all {
+		p.send(wire.MethodBlobRead, wire.BlobReadParams{Digest: "d"})
+	}
+	var c *conn
+	for arrived := 0; arrived < all; {
+		s.mu.Lock()
+		for c = range s.conns {
+			c.mu.Lock()
+			arrived = c.inFlight
+			c.mu.Unlock()
+		}
+		s.mu.Unlock()
+	}
+	other := dial(t, path)
+	for range 1000 { // long enough to answer all, if nothing held them back
+		if l := other.call(wire.MethodServiceStatus, nil); !l.OK {
+			t.Fatal(l.Error)
+		}
+	}
+	for range all { // and then they go on
+		if l := p.get(); !l.OK {
+			t.Fatal(l.Error)
+		}
+		taken.Add(1)
+	}
+	if n := most.Load(); n*size > 9<<20 {
+		t.Errorf("%d answers of %d bytes were held at once", n, size)
+	}
+	for left := -1; left != 0; { // nothing is counted any more
+		other.call(wire.MethodServiceStatus, nil)
+		c.mu.Lock()
+		left = c.queued
+		c.mu.Unlock()
+	}
+}
+
 func TestFailedSnapshotIsToldAndTriedAgain(t *testing.T) {
 	f := newFake()
 	var tries atomic.Int64
