@@ -112,7 +112,7 @@ func effectRefusal(err error) error {
 		return err
 	case errors.Is(err, effects.ErrNotFound):
 		code = wire.CodeNotFound
-	case errors.Is(err, effects.ErrMany), errors.Is(err, effects.ErrBusy):
+	case errors.Is(err, effects.ErrMany), errors.Is(err, effects.ErrBusy), errors.Is(err, effects.ErrMissionBusy):
 		code = wire.CodeLimitExceeded
 	case errors.Is(err, effects.ErrOther), errors.Is(err, effects.ErrContrary), errors.Is(err, effects.ErrUncertain), errors.Is(err, effects.ErrSettled):
 	default:

@@ -104,7 +104,7 @@ func (c *conn) judge() (leave func(), refused *wire.Error) {
 		return nil, refused
 	}
 	c.actor = c.s.b.Actor(c.peer)
-	return c.s.place(c.actor.Worker || c.actor.Doubtful)
+	return c.s.place(sideOf(c.actor))
 }
 
 // read decodes and dispatches until the connection ends. It says whether the

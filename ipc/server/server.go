@@ -25,6 +25,11 @@ const (
 	flushGrace = 500 * time.Millisecond
 )
 
+// maxOfOne is how many connections the worker of one mission may have, so that it
+// leaves the others theirs. Workers of which nobody knows the mission share as
+// many, and so do doubtful peers.
+const maxOfOne = 8
+
 // maxJudging is how many connections are judged at once. More wait in the
 // system's queue, in their order.
 const maxJudging = 8
@@ -62,7 +67,7 @@ type Server struct {
 	judging chan struct{} // a place for each connection of which nobody knows yet whose it is
 
 	mu      sync.Mutex
-	places  map[bool]int // taken, by whether a worker has them
+	places  map[side]int // taken
 	closing bool
 	conns   map[*conn]struct{}
 	beat    heartbeat
@@ -78,7 +83,7 @@ func New(l net.Listener, b Backend, hub *Hub, o Options) *Server {
 		o.MaxClients = 64
 	}
 	s := &Server{l: l, b: b, hub: hub, log: o.Logger, max: o.MaxClients, keys: newKeys(),
-		closed: make(chan struct{}), judging: make(chan struct{}, maxJudging), places: map[bool]int{}, conns: map[*conn]struct{}{}}
+		closed: make(chan struct{}), judging: make(chan struct{}, maxJudging), places: map[side]int{}, conns: map[*conn]struct{}{}}
 	s.beat.every, s.grace = HeartbeatInterval, closeGrace
 	s.readCtx, s.stopReads = context.WithCancel(context.Background())
 	s.mutateCtx, s.stopMutations = context.WithCancel(context.Background())
@@ -140,19 +145,51 @@ func (s *Server) add(nc net.Conn) {
 	}()
 }
 
-// place gives a connection that was judged one of the places of its kind, or
+// side is whose places a connection takes: the zero side is that of persons.
+type side struct {
+	worker, doubtful bool
+	mission          string
+}
+
+// workers is the side of all that are no persons.
+var workers = side{worker: true, doubtful: true}
+
+func sideOf(a Actor) side {
+	if !a.Worker && !a.Doubtful {
+		return side{}
+	}
+	return side{a.Worker, a.Doubtful, a.Mission}
+}
+
+// place gives a connection that was judged one of the places of its side, or
 // says why there is none. leave gives it back.
-func (s *Server) place(worker bool) (leave func(), full *wire.Error) {
+func (s *Server) place(of side) (leave func(), full *wire.Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.places[worker] >= s.max {
-		return nil, wire.Errorf(wire.CodeLimitExceeded, "The service already has %d clients. Close one and try again.", s.max)
+	all := workers
+	if of == (side{}) {
+		all = side{}
 	}
-	s.places[worker]++
+	switch {
+	case s.places[all] >= s.max:
+		return nil, wire.Errorf(wire.CodeLimitExceeded, "The service already has %d clients. Close one and try again.", s.max)
+	case of != all && s.places[of] >= maxOfOne:
+		return nil, wire.Errorf(wire.CodeLimitExceeded, "The service already has %d clients of this mission. Close one and try again.", maxOfOne)
+	}
+	take := func(n int) {
+		s.places[all] += n
+		if of != all {
+			s.places[of] += n
+		}
+		if s.places[of] == 0 {
+			delete(s.places, of) // missions come and go
+		}
+	}
+	take(1)
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.places[worker]--
+		take(-1)
 	}, nil
 }
 

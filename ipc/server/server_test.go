@@ -509,6 +509,26 @@ func TestListsAndPagesFitALine(t *testing.T) {
 	}
 }
 
+// A worker that takes every place it can get takes none of another mission's,
+// and none of those who may only read.
+func TestAMissionLeavesPlacesToOthers(t *testing.T) {
+	f := newFake()
+	_, path := serve(t, f)
+	for i, a := range []Actor{{Worker: true, Mission: "m1"}, {Worker: true, Mission: "m2"}, {Worker: true}, {Doubtful: true}} {
+		f.mu.Lock()
+		f.actor = a
+		f.mu.Unlock()
+		for range maxOfOne {
+			if l := dial(t, path).call(wire.MethodNegotiate, nil); !l.OK {
+				t.Fatalf("case %d: %+v", i, l.Response)
+			}
+		}
+		if l := dial(t, path).get(); l.Code != wire.CodeLimitExceeded {
+			t.Errorf("case %d, one more: %+v", i, l.Response)
+		}
+	}
+}
+
 // A worker that takes every place there is takes none of a person's.
 func TestWorkersTakeNoPlaceOfPersons(t *testing.T) {
 	f := newFake()

@@ -19,10 +19,12 @@ import (
 
 // MaxPending is how many approvals may wait at once. Of these, MaxProposed may
 // be starts of missions, so that a program which proposes in a loop leaves room
-// for what running agents ask.
+// for what running agents ask, and MaxMissionPending of one mission, so that its
+// agent leaves room for what others ask.
 const (
-	MaxPending  = 1024
-	MaxProposed = 256
+	MaxPending        = 1024
+	MaxProposed       = 256
+	MaxMissionPending = 64
 )
 
 const (
@@ -39,7 +41,17 @@ var (
 	ErrStale    = errors.New("the request is gone; nothing was decided")
 	ErrProposed = fmt.Errorf("%d missions wait to be started already; answer some first", MaxProposed)
 	ErrFull     = fmt.Errorf("%d approvals wait already; answer some first", MaxPending)
+	// ErrMissionFull is an ErrFull of one mission alone.
+	ErrMissionFull error = missionFull{}
 )
+
+type missionFull struct{}
+
+func (missionFull) Error() string {
+	return fmt.Sprintf("%d approvals of this mission wait already; answer some first", MaxMissionPending)
+}
+
+func (missionFull) Is(target error) bool { return target == ErrFull }
 
 // Record is one approval from the moment it was asked.
 type Record struct {
@@ -109,23 +121,26 @@ func Ask(tx *store.Tx, r Record) error {
 	if tx.Get(bucket, []byte(r.ID)) != nil {
 		return nil
 	}
-	n, starts := 0, 0
-	err := tx.Scan(pending, nil, func(_, _ []byte) (bool, error) { n++; return n <= MaxPending, nil })
-	if err == nil && r.Kind == approval.MissionStart {
-		err = scan(tx, pending, func(_ string, w waiting) error {
-			if w.Kind == approval.MissionStart {
-				starts++
-			}
-			return nil
-		})
-	}
+	all, starts, ours := 0, 0, 0
+	err := scan(tx, pending, func(_ string, w waiting) error {
+		all++
+		if w.Kind == approval.MissionStart {
+			starts++
+		}
+		if w.Mission == r.Mission {
+			ours++
+		}
+		return nil
+	})
 	switch {
 	case err != nil:
 		return err
-	case n >= MaxPending:
+	case all >= MaxPending:
 		return ErrFull
-	case starts >= MaxProposed:
+	case r.Kind == approval.MissionStart && starts >= MaxProposed:
 		return ErrProposed
+	case r.Kind != approval.MissionRecover && ours >= MaxMissionPending: // that one the service asks
+		return ErrMissionFull
 	}
 	r.State = approval.Pending
 	if err := put(tx, r); err != nil {

@@ -134,7 +134,7 @@ func TestFull(t *testing.T) {
 	db := open(t)
 	err := update(t, db, func(tx *store.Tx) error {
 		for i := range approvals.MaxPending {
-			if err := approvals.Ask(tx, ask(fmt.Sprintf("p-%05d", i), "m-1")); err != nil {
+			if err := approvals.Ask(tx, ask(fmt.Sprintf("p-%05d", i), fmt.Sprint("m-", i/approvals.MaxMissionPending))); err != nil {
 				return err
 			}
 		}
@@ -143,9 +143,43 @@ func TestFull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = update(t, db, func(tx *store.Tx) error { return approvals.Ask(tx, ask("p-one-more", "m-1")) })
-	if !errors.Is(err, approvals.ErrFull) {
+	err = update(t, db, func(tx *store.Tx) error { return approvals.Ask(tx, ask("p-one-more", "m-more")) })
+	if !errors.Is(err, approvals.ErrFull) || errors.Is(err, approvals.ErrMissionFull) {
 		t.Fatalf("got %v", err)
+	}
+}
+
+// One mission whose agent asks without end leaves the others room, and can
+// still be recovered.
+func TestOneMissionLeavesRoom(t *testing.T) {
+	db := open(t)
+	err := update(t, db, func(tx *store.Tx) error {
+		for i := range approvals.MaxMissionPending {
+			r := ask(fmt.Sprintf("p-%05d", i), "m-1")
+			r.Same = fmt.Sprint(i)
+			if err := approvals.Ask(tx, r); err != nil {
+				return err
+			}
+		}
+		more := ask("p-more", "m-1")
+		more.Same = "0"
+		if err := approvals.Ask(tx, more); !errors.Is(err, approvals.ErrMissionFull) || !errors.Is(err, approvals.ErrFull) {
+			t.Errorf("one more: %v", err)
+		}
+		if joined, err := approvals.Join(tx, more); joined || err != nil {
+			t.Errorf("it joined another: %v, %v", joined, err)
+		}
+		recovery := ask("p-recover", "m-1")
+		recovery.Kind = approval.MissionRecover
+		for _, r := range []approvals.Record{ask("p-other", "m-2"), recovery} {
+			if err := approvals.Ask(tx, r); err != nil {
+				t.Errorf("%s: %v", r.ID, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -314,7 +348,7 @@ func TestProposalsLeaveRoom(t *testing.T) {
 			if i >= approvals.MaxProposed {
 				kind = approval.ToolCall
 			}
-			r := approvals.Record{ID: fmt.Sprintf("p-%04d", i), Kind: kind, Mission: "m-1", Subject: []byte(`{}`), CreatedAt: time.Unix(1, 0)}
+			r := approvals.Record{ID: fmt.Sprintf("p-%04d", i), Kind: kind, Mission: fmt.Sprint("m-", i/approvals.MaxMissionPending), Subject: []byte(`{}`), CreatedAt: time.Unix(1, 0)}
 			if kind == approval.ToolCall {
 				start := r
 				start.ID, start.Kind = "p-start", approval.MissionStart
@@ -327,7 +361,7 @@ func TestProposalsLeaveRoom(t *testing.T) {
 			}
 		}
 		counts, err := approvals.Waiting(tx)
-		if err == nil && counts["m-1"] != approvals.MaxPending {
+		if err == nil && counts["m-1"] != approvals.MaxMissionPending {
 			err = fmt.Errorf("%d wait", counts["m-1"])
 		}
 		return err

@@ -14,7 +14,7 @@ func Join(tx *store.Tx, r Record) (joined bool, err error) {
 		return false, nil
 	}
 	open, err := Pending(tx, r.Mission)
-	if err != nil || len(open) >= MaxPending {
+	if err != nil || len(open) >= MaxMissionPending {
 		return false, err
 	}
 	for _, o := range open {

@@ -22,6 +22,9 @@ const (
 	MaxEffects   = 4096 // of one attempt, with the reads that are kept
 	MaxReads     = 256  // that have ended and are kept, of one attempt
 	MaxExecuting = 1024 // at once, of all missions together
+	// MaxMissionExecuting is how many of these may be one mission's, so that it
+	// leaves the others theirs.
+	MaxMissionExecuting = 64
 	// MaxKept is how many bytes of an input, and of a result, are kept; a longer
 	// one is kept as a JSON string of its beginning.
 	MaxKept  = 64 << 10
@@ -41,7 +44,9 @@ var (
 	ErrChanged   = errors.New("the effect has changed since it was read; look at it again before settling it")
 	ErrOutcome   = errors.New("an effect is settled as happened, did_not or left")
 	ErrMany      = fmt.Errorf("this attempt has its %d effects; the next attempt of the mission can go on", MaxEffects)
-	ErrBusy      = fmt.Errorf("%d effects are being executed already; try again when some have ended", MaxExecuting)
+	// ErrMissionBusy is of one mission alone.
+	ErrMissionBusy = fmt.Errorf("%d effects of this mission are being executed already; try again when some have ended", MaxMissionExecuting)
+	ErrBusy        = fmt.Errorf("%d effects are being executed already; try again when some have ended", MaxExecuting)
 )
 
 // State is what is known of an effect.

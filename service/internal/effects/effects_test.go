@@ -441,7 +441,7 @@ func TestLimits(t *testing.T) {
 	})
 	fresh(t, db, func(tx *store.Tx) {
 		for i := range effects.MaxExecuting - 1 { // as if they were there
-			if err := store.PutJSON(tx, "effects_executing", fmt.Sprint("e-of-others-", i), effects.Coordinates{Mission: "m-2"}); err != nil {
+			if err := store.PutJSON(tx, "effects_executing", fmt.Sprint("e-of-others-", i), effects.Coordinates{Mission: fmt.Sprint("m-other-", i/effects.MaxMissionExecuting)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -457,6 +457,26 @@ func TestLimits(t *testing.T) {
 		}
 		if _, _, err := effects.Prepare(tx, more); err != nil {
 			t.Errorf("after one has ended: %v", err)
+		}
+	})
+}
+
+// One mission that has all it may have leaves the others theirs.
+func TestLimitOfAMission(t *testing.T) {
+	db := open(t)
+	fresh(t, db, func(tx *store.Tx) {
+		for i := range effects.MaxMissionExecuting {
+			if _, _, err := effects.Prepare(tx, wants(fmt.Sprint(i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, changed, err := effects.Prepare(tx, wants("more")); !errors.Is(err, effects.ErrMissionBusy) || changed {
+			t.Errorf("one more: %v", err)
+		}
+		other := wants("other")
+		other.Mission, other.Attempt = "m-2", "a-2"
+		if _, _, err := effects.Prepare(tx, other); err != nil {
+			t.Errorf("of another mission: %v", err)
 		}
 	})
 }

@@ -34,7 +34,7 @@ const (
 // gone, and what may goes on with the new process. changed tells that the
 // journal was written.
 //
-// The errors are ErrOther, ErrMany, ErrBusy, what is wrong with r, or of the
+// The errors are ErrOther, ErrMany, ErrBusy, ErrMissionBusy, what is wrong with r, or of the
 // journal.
 func Prepare(tx *store.Tx, r Record) (_ Record, changed bool, err error) {
 	if r.Digest, err = Digest(r.Input); err != nil {
@@ -83,11 +83,19 @@ func admit(tx *store.Tx, r Record) error {
 	if of >= MaxEffects {
 		return ErrMany
 	}
-	all := 0
-	if err := tx.Scan(executing, nil, func(_, _ []byte) (bool, error) { all++; return all < MaxExecuting, nil }); err != nil {
+	all, ours := 0, 0
+	err = store.EachJSON(tx, executing, func(_ string, c Coordinates) (bool, error) {
+		if all++; c.Mission == r.Mission {
+			ours++
+		}
+		return true, nil
+	})
+	switch {
+	case err != nil:
 		return err
-	}
-	if all >= MaxExecuting {
+	case ours >= MaxMissionExecuting:
+		return ErrMissionBusy
+	case all >= MaxExecuting:
 		return ErrBusy
 	}
 	return tx.Put(counts, []byte(r.Attempt), []byte(strconv.Itoa(of+1)))

@@ -230,7 +230,7 @@ func (w *worker) asked(e wire.Entry, p wire.Permission) error {
 		return approvals.Ask(tx, ask)
 	})
 	if errors.Is(err, approvals.ErrFull) {
-		return w.tooMany(e, ask)
+		return w.tooMany(e, ask, err)
 	}
 	if err != nil {
 		return err
@@ -245,8 +245,8 @@ func (w *worker) asked(e wire.Entry, p wire.Permission) error {
 
 // tooMany refuses a request that found no place in the queue. It is journaled
 // and counted like a person's denial.
-func (w *worker) tooMany(e wire.Entry, ask approvals.Record) error {
-	why := approvals.Answer{Answer: approval.Answer{Reason: approvals.ErrFull.Error()}, Who: approvals.Who{Via: "limit"}, At: w.s.now()}
+func (w *worker) tooMany(e wire.Entry, ask approvals.Record, full error) error {
+	why := approvals.Answer{Answer: approval.Answer{Reason: full.Error()}, Who: approvals.Who{Via: "limit"}, At: w.s.now()}
 	err := w.commit(func(r *Record) {
 		r.Ingested = e.Seq
 		r.denied(ask.Tool, why.At)

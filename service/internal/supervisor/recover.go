@@ -121,7 +121,7 @@ func (w *worker) askRecovery(old approvals.Record) (approvals.Record, error) {
 		return approvals.Ask(tx, ask)
 	})
 	if errors.Is(err, approvals.ErrFull) {
-		err = wire.Errorf(wire.CodeLimitExceeded, "%v.", approvals.ErrFull)
+		err = wire.Errorf(wire.CodeLimitExceeded, "%v.", err)
 	}
 	if err != nil {
 		return ask, err
