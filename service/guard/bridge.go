@@ -91,9 +91,14 @@ func (g *guard) putContext(folder string, b *bridge) {
 	if b == nil || b.Provider != "codex" {
 		return
 	}
-	err := contextfile.Write(folder, contextfile.Context{
-		Entry: b.entry, Room: b.Room, Attempt: b.attempt, Execution: b.Execution, Session: b.Session, Name: b.Name,
+	err, ok := beside(folderFor, func() error {
+		return contextfile.Write(folder, contextfile.Context{
+			Entry: b.entry, Room: b.Room, Attempt: b.attempt, Execution: b.Execution, Session: b.Session, Name: b.Name,
+		})
 	})
+	if !ok {
+		err = errFolderSilent
+	}
 	if err == nil {
 		return
 	}
@@ -114,7 +119,11 @@ func (g *guard) dropContext() {
 	if l == nil || l.Bridge == nil || l.Bridge.Provider != "codex" {
 		return
 	}
-	if err := contextfile.Remove(l.Folder, g.boot.Attempt); err != nil {
+	err, ok := beside(folderFor, func() error { return contextfile.Remove(l.Folder, g.boot.Attempt) })
+	if !ok {
+		err = errFolderSilent
+	}
+	if err != nil {
 		g.logger.Warn("the context of the bridge was not removed", "error", err)
 	}
 }

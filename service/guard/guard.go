@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -83,10 +82,11 @@ type guard struct {
 	ctx      context.Context // ends when the guard has ended
 	wg       sync.WaitGroup
 
-	endAsked chan struct{} // closed by askToEnd
-	lookNow  chan struct{} // asks watchUse to look; capacity 1
-	ended    chan struct{} // closed when the tree is gone and that is logged
-	noted    chan struct{} // closed when a stop was answered after that
+	endAsked chan struct{}        // closed by askToEnd
+	lookNow  chan struct{}        // asks watchUse to look; capacity 1
+	looks    chan chan<- struct{} // asks watchFolder to look; see there
+	ended    chan struct{}        // closed when the tree is gone and that is logged
+	noted    chan struct{}        // closed when a stop was answered after that
 	notedOne sync.Once
 	redact   atomic.Pointer[strings.Replacer]
 
@@ -243,16 +243,9 @@ func (g *guard) expiredLocked() bool {
 	return true
 }
 
-// folderGoneLocked says that the checkout was removed, or that its name leads
-// to another folder than when the mission was started.
-func (g *guard) folderGoneLocked() bool {
-	now, err := os.Stat(g.launch.Folder)
-	return errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(now, g.folder)
-}
-
-// watchClock looks at the deadline every Check and at its exact moment, and at
-// the checkout with each look. Timers
-// stop while a machine sleeps, so the exact one alone would be late.
+// watchClock looks at the deadline every Check and at its exact moment, and has
+// the checkout looked at as often. Timers stop while a machine sleeps, so the
+// exact one alone would be late.
 func (g *guard) watchClock() {
 	tick := time.NewTicker(g.o.Check)
 	defer tick.Stop()
@@ -268,12 +261,16 @@ func (g *guard) watchClock() {
 		g.mu.Lock()
 		expired := g.expiredLocked()
 		left := g.deadline.Remaining(g.o.Now())
-		if !expired && g.turn != nil && g.folderGoneLocked() {
-			g.haltLocked(causeFolder)
-		}
+		runs := g.turn != nil
 		g.mu.Unlock()
 		if expired {
 			return
+		}
+		if runs {
+			select {
+			case g.looks <- nil:
+			default: // a look is under way
+			}
 		}
 		exact.Reset(max(left, time.Millisecond))
 	}

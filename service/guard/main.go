@@ -147,7 +147,7 @@ func run(ctx context.Context, dir string, o Options) (code int, err error) {
 		o: o, dir: dir, logger: o.Logger,
 		asked: make(map[string]*question), settled: make(map[string]settlement),
 		commands: make(map[string]*command), peers: make(map[*peer]bool),
-		endAsked: make(chan struct{}), lookNow: make(chan struct{}, 1), ended: make(chan struct{}), noted: make(chan struct{}),
+		endAsked: make(chan struct{}), lookNow: make(chan struct{}, 1), looks: make(chan chan<- struct{}), ended: make(chan struct{}), noted: make(chan struct{}),
 	}
 	if g.keeper, err = keeperID(); err != nil {
 		return exitFailed, err
@@ -219,6 +219,7 @@ func (g *guard) live(ctx context.Context, listener net.Listener) {
 	g.wg.Go(func() { g.accept(listener) })
 	g.wg.Go(g.watchClock)
 	g.wg.Go(g.watchUse)
+	go g.watchFolder() // nobody waits for it: it may hang
 	g.wg.Go(g.end)
 	g.wg.Go(func() {
 		if g.keeper.Wait(g.ctx) == nil {

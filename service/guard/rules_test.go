@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/service/guard"
 )
 
 // A claim that could not be made durable is refused and changes nothing: the
@@ -48,11 +49,9 @@ func TestNoProviderAfterTheDeadline(t *testing.T) {
 	if err := c.Start(within(t), wire.StartParams{Launch: w.launch}); err != nil {
 		t.Fatal(err)
 	}
-	open := filepath.Join(w.folder, "open")
-	mkfifo(t, open)
-	w.turn(c, "true")
+	open := w.opening(c)
 	w.shift(time.Hour, time.Hour)
-	if err := os.WriteFile(open, []byte("now\n"), 0); err != nil {
+	if err := open.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if fin := finished(t, c); fin.Outcome != "timed_out" {
@@ -61,6 +60,42 @@ func TestNoProviderAfterTheDeadline(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(w.dir, "provider.json")); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("a provider was started after the deadline (%v)", err)
 	}
+}
+
+// A provider that does not come back from its opening holds nothing up.
+func TestHungOpening(t *testing.T) {
+	t.Parallel()
+	w := spawn(t)
+	w.launch.Model = "late"
+	c, _ := w.claim(1)
+	if err := c.Start(within(t), wire.StartParams{Launch: w.launch}); err != nil {
+		t.Fatal(err)
+	}
+	w.opening(c)
+	w.shift(time.Hour, time.Hour)
+	if fin := finished(t, c); fin.Outcome != "timed_out" {
+		t.Fatalf("%+v", fin)
+	}
+	if end := data[wire.SessionEnded](t, next(t, c, wire.KindSessionEnded)); end.Reason != "deadline" {
+		t.Fatalf("%+v", end)
+	}
+	_ = c.Close()
+	<-w.proc.Done()
+}
+
+// opening begins a turn of the model "late" and returns when its provider is
+// being opened. It goes on when the file is closed.
+func (w *worker) opening(c *guard.Client) *os.File {
+	w.t.Helper()
+	name := filepath.Join(w.folder, "open")
+	mkfifo(w.t, name)
+	w.turn(c, "true")
+	f, err := os.OpenFile(name, os.O_WRONLY, 0) // waits for who reads
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = f.Close() })
+	return f
 }
 
 // A stop that comes when the time is over must not make a person's end of what

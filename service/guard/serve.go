@@ -258,7 +258,7 @@ func (g *guard) command(p *peer, req wire.Request) {
 	case wire.GuardStart:
 		var x wire.StartParams
 		bad = wire.DecodeParams(req.Params, &x)
-		cmd, effect = x.Command, func() (any, later, error) { return nil, nil, g.startLocked(x) }
+		cmd, effect = x.Command, func() (any, later, error) { return g.startLocked(x) }
 	case wire.GuardTurn:
 		var x wire.TurnParams
 		bad = wire.DecodeParams(req.Params, &x)
@@ -300,9 +300,12 @@ func (g *guard) command(p *peer, req wire.Request) {
 		g.rememberLocked(cmd.CommandID, c)
 		result, rest, err := effect()
 		g.mu.Unlock()
-		if rest == nil {
+		switch {
+		case rest == nil:
 			c.finish(result, err)
-		} else {
+		case req.Method == wire.GuardStart:
+			c.finish(rest()) // before what follows on this connection
+		default:
 			g.wg.Go(func() { c.finish(rest()) })
 		}
 	}
@@ -368,19 +371,46 @@ func (g *guard) readyLocked() error {
 	return nil
 }
 
-func (g *guard) startLocked(p wire.StartParams) error {
+// startLocked leaves all that takes a look at the checkout for later.
+func (g *guard) startLocked(p wire.StartParams) (any, later, error) {
+	if err := g.startableLocked(); err != nil {
+		return nil, nil, err
+	}
+	return nil, func() (any, error) { return nil, g.start(p) }, nil
+}
+
+func (g *guard) startableLocked() error {
 	if err := g.readyLocked(); err != nil {
 		return err
 	}
 	if g.launch != nil {
 		return wire.Errorf(wire.CodeAlreadyRunning, "The guard was started already.")
 	}
+	return nil
+}
+
+func (g *guard) start(p wire.StartParams) error {
 	l := p.Launch
 	if _, err := g.o.Providers(l.Provider); err != nil {
 		return wire.Errorf(wire.CodeNotFound, "There is no provider %s.", short(l.Provider, 64))
 	}
-	info, err := os.Stat(l.Folder)
-	if !filepath.IsAbs(l.Folder) || err != nil || !info.IsDir() {
+	if !filepath.IsAbs(l.Folder) {
+		return wire.InvalidField("folder", "is not an absolute path")
+	}
+	folder, ok := beside(folderFor, func() os.FileInfo {
+		info, err := os.Stat(l.Folder)
+		if err != nil || !info.IsDir() {
+			return nil
+		}
+		// On Windows this is what finds out which folder it is: later another
+		// may have its name.
+		os.SameFile(info, info)
+		return info
+	})
+	switch {
+	case !ok:
+		return wire.InvalidField("folder", "does not answer; check the disk or the network mount that it is on")
+	case folder == nil:
 		return wire.InvalidField("folder", "is not a directory any more; start the mission in one that exists")
 	}
 	if err := checkInstructions(l); err != nil {
@@ -390,10 +420,12 @@ func (g *guard) startLocked(p wire.StartParams) error {
 	if bad := mission.CheckLimits(limits); bad != nil {
 		return wire.InvalidField("limits", "can't be kept: "+bad.Message)
 	}
-	// On Windows this is what finds out which folder it is: later another may
-	// have its name.
-	os.SameFile(info, info)
-	g.launch, g.folder = &l, info
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.startableLocked(); err != nil {
+		return err
+	}
+	g.launch, g.folder = &l, folder
 	g.meter.limits, g.meter.before = limits, p.UsedCPU
 	g.limitTreeLocked()
 	g.redact.Store(redactor(l.Env))
@@ -425,10 +457,7 @@ func (g *guard) turnLocked(p wire.TurnParams) error {
 	}
 	fault.Point("guard.turn-logged")
 	g.turn = t
-	switch {
-	case g.folderGoneLocked():
-		g.haltLocked(causeFolder)
-	case g.meter.over() == causeCPU:
+	if g.meter.over() == causeCPU {
 		g.haltLocked(causeCPU)
 	}
 	select {

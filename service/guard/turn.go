@@ -145,9 +145,16 @@ func (g *guard) runTurn(t *turn) {
 
 // converse has the turn's dialogue and returns its outcome.
 func (g *guard) converse(t *turn) wire.TurnFinished {
+	if !g.folderAnswers(t) {
+		g.logger.Warn("the checkout does not answer")
+		return ofOutcome(folderSilent())
+	}
 	g.mu.Lock()
-	talk := g.talk
+	talk, late := g.talk, t.cause != ""
 	g.mu.Unlock()
+	if late {
+		return wire.TurnFinished{}
+	}
 	if talk == nil {
 		var err error
 		if talk, err = g.open(t); err != nil {
@@ -155,7 +162,7 @@ func (g *guard) converse(t *turn) wire.TurnFinished {
 		}
 	}
 	g.mu.Lock()
-	late := g.expiredLocked() || t.cause != ""
+	late = g.expiredLocked() || t.cause != ""
 	g.mu.Unlock()
 	if late {
 		return wire.TurnFinished{} // it was prompted nothing
@@ -387,7 +394,7 @@ func (g *guard) open(t *turn) (*conversation, error) {
 		Instructions: l.Instructions, PrivateDir: filepath.Join(g.dir, privateDir),
 		Env:    slices.Concat(l.Env, g.marks()),
 		Resume: t.p.Resume,
-		Launch: g.launchProcess,
+		Launch: func(cmd *exec.Cmd) error { return g.launchProcess(ctx, t, cmd) },
 	}
 	if b := g.bridgeOf(l, t, talk.resume); b != nil {
 		spec.Env = slices.Concat(spec.Env, b.environment(ourPrefix), b.environment(theirPrefix))
@@ -399,7 +406,7 @@ func (g *guard) open(t *turn) (*conversation, error) {
 		spec.Servers = []provider.Server{server}
 		g.putContext(l.Folder, b)
 	}
-	talk.conn, err = p.Open(ctx, spec)
+	talk.conn, err = openWithin(ctx, p, spec)
 	close(opened)
 	if err != nil {
 		cancel()
@@ -413,6 +420,42 @@ func (g *guard) open(t *turn) (*conversation, error) {
 	g.mu.Unlock()
 	g.wg.Go(func() { g.pump(talk) })
 	return talk, nil
+}
+
+// openWithin opens a provider and, once ctx has ended, no longer waits for it:
+// its adapter may hang in a file of the checkout.
+func openWithin(ctx context.Context, p provider.Provider, spec provider.Spec) (provider.Conn, error) {
+	type opened struct {
+		conn provider.Conn
+		err  error
+	}
+	answer := make(chan opened, 1)
+	go func() {
+		conn, err := p.Open(ctx, spec)
+		answer <- opened{conn, err}
+	}()
+	select {
+	case o := <-answer:
+		return o.conn, o.err
+	case <-ctx.Done():
+	}
+	late := time.NewTimer(stopGrace)
+	defer late.Stop()
+	select {
+	case o := <-answer:
+		return o.conn, o.err
+	case <-late.C:
+	}
+	go func() { // its process, if there is one, ends with the tree
+		if o := <-answer; o.err == nil {
+			go func() {
+				for range o.conn.Events() {
+				}
+			}()
+			_ = o.conn.Close(ctx)
+		}
+	}()
+	return nil, fmt.Errorf("the adapter does not come back: %w", ctx.Err())
 }
 
 // members are the processes of the current tree.
@@ -455,13 +498,13 @@ func (g *guard) renewTree() error {
 
 // launchProcess is the Spec.Launch of every provider: nothing starts after the
 // deadline or a stop, and nothing lives whose identity is not on record.
-func (g *guard) launchProcess(cmd *exec.Cmd) error {
+func (g *guard) launchProcess(ctx context.Context, t *turn, cmd *exec.Cmd) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.expiredLocked() {
 		return errors.New("the deadline of the mission has passed")
 	}
-	if g.ending != "" || g.turn == nil || g.turn.cause != "" {
+	if g.ending != "" || g.turn != t || t.cause != "" || ctx.Err() != nil {
 		return errors.New("the turn is being ended")
 	}
 	id, err := g.tree.Start(cmd)
