@@ -124,6 +124,9 @@ func (s *Service) CheckpointWorker(ctx context.Context, _ server.Actor, p wire.C
 			if err != nil {
 				return err
 			}
+			if b, bound := s.bindings.get(p.Entry); bound && b.Session == p.Session && b.Room != r.Bridge.Room {
+				return wire.Errorf(wire.CodeCredentialStale, "The worker has moved to another room since this session was bound; bind it anew.")
+			}
 			cursor, err = room.Acknowledge(tx, r.Bridge.Room, p.Entry, n)
 			return err
 		})

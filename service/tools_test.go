@@ -194,6 +194,12 @@ func TestRoom(t *testing.T) {
 	if again := must(h.prepare(r, 1, "4", wire.MCPJoinRoom, join))(t); again.Effect != e.Effect {
 		t.Error("a repeat is another move")
 	}
+	ctx, here := context.Background(), at(r)
+	here.Turn = ""
+	lent := must(h.s.BorrowCredential(ctx, actor(r, 1), wire.BorrowParams{Coordinates: here, Room: r.Bridge.Room, Session: r.Bridge.Session, Generation: h.s.id.Generation, APIURL: wire.LocalOrigin + "/api"}))(t)
+	must(h.s.BindWorker(ctx, actor(r, 1), wire.BindParams{Coordinates: here, WorkerSession: wire.WorkerSession{Room: r.Bridge.Room, Session: r.Bridge.Session, Token: lent.Credential, APIURL: wire.LocalOrigin}}))(t)
+	read := wire.CheckpointParams{Coordinates: here, Session: r.Bridge.Session, Cursor: "msg_1"}
+	must(h.s.CheckpointWorker(ctx, actor(r, 1), read))(t)
 	h.restart()
 	h.goOn(r.ID)
 	r = h.until(r.ID, "wait", func(r supervisor.Record) bool { return r.Phase == mission.Waiting && len(r.Turns) == 2 })
@@ -217,6 +223,10 @@ func TestRoom(t *testing.T) {
 	if turn := r.Turns[2]; turn.Source != 2 || turn.Read != 2 || turn.Room != other.Bridge.Room {
 		t.Errorf("the turn is %+v", turn)
 	}
+	// What was read in the room of before is nothing of this one's.
+	read.Coordinates = at(r)
+	_, err = h.s.CheckpointWorker(ctx, actor(r, 1), read)
+	refused(t, err, wire.CodeCredentialStale, "moved to another room")
 	view := must(h.s.RoomList(context.Background()))(t)
 	if len(view.Rooms) != 3 {
 		t.Errorf("rooms: %+v", view.Rooms)

@@ -77,3 +77,28 @@ func TestCheckpointsHold(t *testing.T) {
 		}
 	})
 }
+
+// A bridge that outlives a turn may find its worker in another room, whose
+// messages have numbers of their own.
+func TestCheckpointsOfAnotherRoom(t *testing.T) {
+	var mu sync.Mutex
+	var sent []string
+	k := &checkpoints{clock: clock{}, refused: func(error) {}, send: func(_ context.Context, w worker, c string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		sent = append(sent, w.room+" "+c)
+		return nil
+	}}
+	k.quit, k.stop = context.WithCancel(context.Background())
+	for _, c := range []struct {
+		room string
+		n    int
+	}{{"a", 40}, {"b", 3}, {"b", 2}, {"a", 41}} {
+		k.note(worker{room: c.room}, c.n)
+		k.wg.Wait()
+	}
+	k.close()
+	if want := []string{"a msg_40", "b msg_3", "a msg_41"}; !slices.Equal(sent, want) {
+		t.Errorf("sent %q, want %q", sent, want)
+	}
+}

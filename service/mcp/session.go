@@ -151,6 +151,9 @@ var retries = []time.Duration{250 * time.Millisecond, time.Second, 3 * time.Seco
 func (k *checkpoints) note(w worker, n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if w.room != k.w.room {
+		k.newest, k.kept = 0, 0 // each room counts its own messages
+	}
 	k.w, k.newest = w, max(k.newest, n)
 	if k.running || k.newest <= k.kept || k.quit.Err() != nil {
 		return
@@ -174,7 +177,10 @@ func (k *checkpoints) run() {
 		err := k.send(context.WithoutCancel(k.quit), w, cursor(n))
 		if err == nil {
 			k.mu.Lock()
-			k.kept, tries = n, 0
+			if w.room == k.w.room {
+				k.kept = n
+			}
+			tries = 0
 			k.mu.Unlock()
 			continue
 		}
