@@ -118,10 +118,14 @@ func (s *Service) checkFolder(ctx context.Context, terms mission.Terms, add addC
 		add("worktree", "worktree", true, "A worktree of its own will be made in "+filepath.Dir(plan.Path)+", on a branch of its own.", "")
 		return &tree, nil
 	}
-	if err := s.db.View(func(tx *store.Tx) error {
-		r = checkout.Conflict(tx, tree.Path, "")
-		return nil
-	}); err != nil {
+	seen, err := checkout.Look(ctx, s.db, tree.Path)
+	if err == nil {
+		err = s.db.View(func(tx *store.Tx) error {
+			r = checkout.Conflict(tx, seen, "")
+			return nil
+		})
+	}
+	if err != nil && !errors.As(err, &r) {
 		return nil, err
 	}
 	if r != nil {

@@ -152,34 +152,15 @@ func within(path, dir string) bool {
 	return err == nil && (rel == "." || rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)))
 }
 
-// same says whether two paths lead to the same file, whatever the spelling: a
-// bind mount, another case on a file system that folds it. Two that are not
-// there yet are the same when their parents are and their names differ in
-// nothing but case.
+// same says whether two paths lead to the same file, see place; what is there is
+// not the same as what isn't.
 func same(a, b string) bool {
-	if a == b {
-		return true
-	}
-	ia, ea := os.Stat(a)
-	ib, eb := os.Stat(b)
-	if ea == nil || eb == nil {
-		return ea == nil && eb == nil && os.SameFile(ia, ib)
-	}
-	da, db := filepath.Dir(a), filepath.Dir(b)
-	return da != a && db != b && strings.EqualFold(filepath.Base(a), filepath.Base(b)) && same(da, db)
+	p, q := locate(a), locate(b)
+	return a == b || (p[0].ID == fileID{}) == (q[0].ID == fileID{}) && p.same(q)
 }
 
 // inside says whether path is dir or lies below it, by name or by identity.
-func inside(path, dir string) bool {
-	for !same(path, dir) {
-		up := filepath.Dir(path)
-		if up == path {
-			return false
-		}
-		path = up
-	}
-	return true
-}
+func inside(path, dir string) bool { return locate(path).inside(locate(dir)) }
 
 // Claim is the durable record that a mission owns a checkout.
 type Claim struct {
@@ -188,6 +169,8 @@ type Claim struct {
 	Attempt string    `json:"attempt"`
 	Owner   proc.ID   `json:"owner"` // the guard's keeper, once it runs
 	At      time.Time `json:"at"`
+	// Place is where the path lay when it was claimed.
+	Place place `json:"place,omitempty"`
 	// Turn is set while a turn is in flight and cleared when it ended; a
 	// claim that kept it tells the next owner that work may be half done.
 	Turn string `json:"turn,omitempty"`
@@ -195,32 +178,34 @@ type Claim struct {
 
 const bucket = "claims"
 
-// Take records that mission owns path. It refuses a path that is the same as,
-// above or below one that is owned already; comparing files as well as names
-// catches bind mounts and file systems that fold case. The path need not be
-// there yet: the worktree of a mission is claimed before it is made.
-func Take(tx *store.Tx, path, mission, attempt string, at time.Time) error {
-	if r := Conflict(tx, path, mission); r != nil {
+// Take records that mission owns the path of a look. It refuses one that is the
+// same as, above or below one that is owned already; comparing files as well as
+// names catches bind mounts and file systems that fold case. The path need not
+// be there yet: the worktree of a mission is claimed before it is made.
+func Take(tx *store.Tx, s Sight, mission, attempt string, at time.Time) error {
+	if r := Conflict(tx, s, mission); r != nil {
 		return r
 	}
-	return store.PutJSON(tx, bucket, path, Claim{Path: path, Mission: mission, Attempt: attempt, At: at})
+	return store.PutJSON(tx, bucket, s.path, Claim{Path: s.path, Mission: mission, Attempt: attempt, At: at, Place: s.at})
 }
 
-// Conflict returns why mission can't own path now, or nil.
-func Conflict(tx *store.Tx, path, mission string) *Refusal {
+// Conflict returns why mission can't own the path of a look now, or nil. No
+// disk is touched.
+func Conflict(tx *store.Tx, s Sight, mission string) *Refusal {
 	var found *Refusal
 	err := store.EachJSON(tx, bucket, func(_ string, c Claim) (bool, error) {
 		if c.Mission == mission {
 			return true, nil
 		}
+		owned := s.of(c)
 		fix := "Wait for that mission, stop it, or choose another checkout."
 		switch {
-		case same(c.Path, path):
-			found = &Refusal{Name: "nobody else works here", Owner: c.Mission, What: fmt.Sprintf("Mission %s already works in %s.", short(c.Mission), path), Fix: fix}
-		case inside(path, c.Path):
-			found = &Refusal{Name: "nobody else works here", Owner: c.Mission, What: fmt.Sprintf("%s lies inside %s, where mission %s works.", path, c.Path, short(c.Mission)), Fix: fix}
-		case inside(c.Path, path):
-			found = &Refusal{Name: "nobody else works here", Owner: c.Mission, What: fmt.Sprintf("Mission %s works in %s, inside %s.", short(c.Mission), c.Path, path), Fix: fix}
+		case s.at.same(owned):
+			found = &Refusal{Name: "nobody else works here", Owner: c.Mission, What: fmt.Sprintf("Mission %s already works in %s.", short(c.Mission), s.path), Fix: fix}
+		case s.at.inside(owned):
+			found = &Refusal{Name: "nobody else works here", Owner: c.Mission, What: fmt.Sprintf("%s lies inside %s, where mission %s works.", s.path, c.Path, short(c.Mission)), Fix: fix}
+		case owned.inside(s.at):
+			found = &Refusal{Name: "nobody else works here", Owner: c.Mission, What: fmt.Sprintf("Mission %s works in %s, inside %s.", short(c.Mission), c.Path, s.path), Fix: fix}
 		}
 		return found == nil, nil
 	})

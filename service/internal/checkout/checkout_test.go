@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -222,7 +221,7 @@ func TestClaims(t *testing.T) {
 			for _, held := range owned {
 				want = want && !overlap(held, p)
 			}
-			err := db.Update(context.Background(), func(tx *store.Tx) error { return checkout.Take(tx, p, m, "a-1", time.Unix(0, 0)) })
+			err := take(db, p, m)
 			if (err == nil) != want {
 				t.Fatalf("%s takes %s while %v is owned: %v", m, p, owned, err)
 			}
@@ -242,10 +241,10 @@ func TestMarkNeedsTheClaim(t *testing.T) {
 	if !errors.As(err, &r) {
 		t.Fatalf("got %v, want a refusal", err)
 	}
+	if err := take(db, dir, "m-1"); err != nil {
+		t.Fatal(err)
+	}
 	err = db.Update(context.Background(), func(tx *store.Tx) error {
-		if err := checkout.Take(tx, dir, "m-1", "a-1", time.Unix(0, 0)); err != nil {
-			return err
-		}
 		return checkout.Mark(tx, dir, "m-1", proc.ID{PID: 7}, "t-1")
 	})
 	if err != nil {

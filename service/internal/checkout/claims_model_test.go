@@ -67,7 +67,11 @@ func TestClaimsModel(t *testing.T) {
 					}
 				}
 				mine = claim{attempt: fmt.Sprint("a-", step)}
-				change = func(tx *store.Tx) error { return checkout.Take(tx, path, m, mine.attempt, time.Unix(0, 0)) }
+				seen, err := checkout.Look(context.Background(), db, path)
+				if err != nil {
+					rt.Fatal(err)
+				}
+				change = func(tx *store.Tx) error { return checkout.Take(tx, seen, m, mine.attempt, time.Unix(0, 0)) }
 			case "mark", "unmark":
 				may = owned
 				if mine.turn = ""; what == "mark" {

@@ -18,7 +18,11 @@ func change(db *store.DB, fn func(tx *store.Tx) error) error {
 }
 
 func take(db *store.DB, path, mission string) error {
-	return change(db, func(tx *store.Tx) error { return checkout.Take(tx, path, mission, "a-1", time.Unix(0, 0)) })
+	seen, err := checkout.Look(context.Background(), db, path)
+	if err != nil {
+		return err
+	}
+	return change(db, func(tx *store.Tx) error { return checkout.Take(tx, seen, mission, "a-1", time.Unix(0, 0)) })
 }
 
 // TestOnlyTheOwnerOfAClaim: a mission can neither mark nor release what another

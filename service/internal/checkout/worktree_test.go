@@ -178,8 +178,12 @@ func TestPlannedWorktreeIsClaimed(t *testing.T) {
 	}
 	conflict := func(path string) {
 		t.Helper()
+		seen, err := checkout.Look(t.Context(), db, path)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := db.View(func(tx *store.Tx) error {
-			if r := checkout.Conflict(tx, path, "m-2"); r == nil || r.Owner != "m-1" {
+			if r := checkout.Conflict(tx, seen, "m-2"); r == nil || r.Owner != "m-1" {
 				t.Errorf("%s: %v, want a refusal that names m-1", path, r)
 			}
 			return nil

@@ -100,9 +100,13 @@ func (w *worker) answerStart(ctx context.Context, ask approvals.Record, digest s
 	if err := w.unchanged(ctx); err != nil {
 		return out, err
 	}
+	seen, err := w.s.look(ctx, w.rec)
+	if err != nil {
+		return out, err
+	}
 	start := w.s.Now()
 	attempt := NewID("a")
-	err := w.step(mission.EvAllowed, func(r *Record) {
+	err = w.step(mission.EvAllowed, func(r *Record) {
 		r.StartedAt = start.Wall.Round(0).UTC()
 		r.Deadline = mission.NewDeadline(start, r.Terms.Minutes)
 		r.Session, r.Attempt = "s-"+r.ID[2:], attempt
@@ -115,7 +119,7 @@ func (w *worker) answerStart(ctx context.Context, ask approvals.Record, digest s
 		} else if n >= MaxLive {
 			return wire.Errorf(wire.CodeLimitExceeded, "%d missions are live already; stop one first.", MaxLive)
 		}
-		if err := w.s.take(tx, w.rec, attempt); err != nil {
+		if err := w.s.take(tx, w.rec, attempt, seen); err != nil {
 			return err
 		}
 		if err := w.openRoom(tx); err != nil {

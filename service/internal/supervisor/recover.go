@@ -188,8 +188,12 @@ func (w *worker) answerRecovery(ctx context.Context, ask approvals.Record, diges
 // nextAttempt journals that a mission whose guard is gone goes on in a new one,
 // which start brings up then.
 func (w *worker) nextAttempt(text, actor string, change func(*Record), more ...func(*store.Tx) error) error {
+	seen, err := w.s.look(w.s.ctx, w.rec)
+	if err != nil {
+		return err
+	}
 	attempt, old := NewID("a"), w.rec.Attempt
-	err := w.step(mission.EvRecover, func(r *Record) {
+	err = w.step(mission.EvRecover, func(r *Record) {
 		r.Earlier = append(r.Earlier, old)
 		r.Attempt, r.Ingested = attempt, 0
 		r.Bridge = newBridge(*r)
@@ -198,7 +202,7 @@ func (w *worker) nextAttempt(text, actor string, change func(*Record), more ...f
 		r.Use.nextAttempt()
 		change(r)
 	}, append(more, func(tx *store.Tx) error {
-		if err := w.s.take(tx, w.rec, attempt); err != nil {
+		if err := w.s.take(tx, w.rec, attempt, seen); err != nil {
 			return err
 		}
 		if err := w.openRoom(tx); err != nil { // of a mission from before there were rooms

@@ -36,9 +36,14 @@ func (w *worker) start() {
 			return err
 		}
 		ready, err := w.s.prepare(ctx, r)
+		var seen checkout.Sight
+		if err == nil {
+			seen, err = w.s.look(ctx, r)
+		}
 		if err == nil {
 			err = w.do(ctx, func(w *worker) error {
-				err := w.commit(ready)
+				// A worktree is known by more than its name now.
+				err := w.commit(ready, func(tx *store.Tx) error { return checkout.Take(tx, seen, r.ID, r.Attempt, w.s.now()) })
 				r = w.rec.clone()
 				return err
 			})

@@ -26,20 +26,31 @@ func (s *Supervisor) hold(ctx context.Context, id string, paths ...string) (rele
 			delete(s.held, p)
 		}
 	}
-	// A transaction, so that no claim is on its way beside it.
-	err = s.DB.Update(ctx, func(tx *store.Tx) error {
-		for _, p := range paths {
+	if err := s.unowned(ctx, id, paths); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+// unowned refuses when another mission owns one of paths. It asks in a
+// transaction, so that no claim is on its way beside it.
+func (s *Supervisor) unowned(ctx context.Context, id string, paths []string) error {
+	seen := make([]checkout.Sight, len(paths))
+	for i, p := range paths {
+		var err error
+		if seen[i], err = checkout.Look(ctx, s.DB, p); err != nil {
+			return Refuse(err)
+		}
+	}
+	return s.DB.Update(ctx, func(tx *store.Tx) error {
+		for _, p := range seen {
 			if r := checkout.Conflict(tx, p, id); r != nil {
 				return Refuse(r)
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		release()
-		return nil, err
-	}
-	return release, nil
 }
 
 // mark marks all of paths as held, or none.
@@ -57,15 +68,21 @@ func (s *Supervisor) mark(paths []string) error {
 	return nil
 }
 
+// look finds out where the checkout of a mission lies, for take.
+func (s *Supervisor) look(ctx context.Context, r Record) (checkout.Sight, error) {
+	seen, err := checkout.Look(ctx, s.DB, r.Folder())
+	return seen, Refuse(err)
+}
+
 // take claims the mission's checkout for an attempt.
-func (s *Supervisor) take(tx *store.Tx, r Record, attempt string) error {
+func (s *Supervisor) take(tx *store.Tx, r Record, attempt string, seen checkout.Sight) error {
 	s.mu.Lock()
 	held := s.held[r.Folder()]
 	s.mu.Unlock()
 	if held {
 		return errHeld(r.Folder())
 	}
-	return Refuse(checkout.Take(tx, r.Folder(), r.ID, attempt, s.now()))
+	return Refuse(checkout.Take(tx, seen, r.ID, attempt, s.now()))
 }
 
 func errHeld(path string) error {
