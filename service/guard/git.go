@@ -374,8 +374,8 @@ func (g *Git) endSlow() bool {
 		case inner = <-g.ready:
 		default:
 		}
-		wake(g.keeper)
-		wake(inner.Guard)
+		proc.Wake(g.keeper)
+		proc.Wake(inner.Guard)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), guardLinger+2*killFor)
 	defer cancel()

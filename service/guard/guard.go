@@ -243,36 +243,22 @@ func (g *guard) expiredLocked() bool {
 	return true
 }
 
-// watchClock looks at the deadline every Check and at its exact moment, and has
-// the checkout looked at as often. Timers stop while a machine sleeps, so the
-// exact one alone would be late.
+// watchClock ends the guard at the deadline and has the checkout looked at as
+// often as the clocks.
 func (g *guard) watchClock() {
-	tick := time.NewTicker(g.o.Check)
-	defer tick.Stop()
-	exact := time.NewTimer(0)
-	defer exact.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-exact.C:
-		case <-g.endAsked:
-			return
-		}
+	over := g.o.awaitDeadline(g.deadline, g.endAsked, func() {
 		g.mu.Lock()
-		expired := g.expiredLocked()
-		left := g.deadline.Remaining(g.o.Now())
 		runs := g.turn != nil
 		g.mu.Unlock()
-		if expired {
-			return
-		}
 		if runs {
 			select {
 			case g.looks <- nil:
 			default: // a look is under way
 			}
 		}
-		exact.Reset(max(left, time.Millisecond))
+	})
+	if over {
+		g.askToEnd(causeDeadline, reasonDeadline)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -519,6 +520,50 @@ func TestDeadline(t *testing.T) {
 			t.Fatalf("%+v", end)
 		}
 	})
+}
+
+// Who stops the guard gains no time: its keeper wakes it, and ends what it
+// started where that is of no use.
+func TestStoppedGuard(t *testing.T) {
+	t.Parallel()
+	for name, again := range map[string]string{"once": "sleep 1", "over and over": "kill -STOP %[1]d"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, c := started(t, "fake")
+			// Nobody is left stopped by a test that runs out of time.
+			script := "echo $$ >child; kill -STOP %[1]d; while kill -0 %[2]d; do " + again + "; done; kill -CONT %[1]d"
+			w.turn(c, fmt.Sprintf(script, c.Record.Process.PID, os.Getpid()))
+			w.stopped(proc.ID(c.Record.Process))
+			child := w.pidIn("child")
+			w.shift(time.Hour, time.Hour)
+			ends(t, "what the turn started", child)
+			<-w.proc.Done()
+			if w.proc.Exit() != 0 {
+				t.Errorf("exit %d", w.proc.Exit())
+			}
+			log := w.log()
+			if end := log[len(log)-1]; end.Kind != wire.KindSessionEnded || data[wire.SessionEnded](t, end).Reason != "deadline" {
+				t.Errorf("%+v", end)
+			}
+		})
+	}
+}
+
+// stopped waits until a process stands still.
+func (w *worker) stopped(id proc.ID) {
+	w.t.Helper()
+	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		stat, err := exec.Command("ps", "-o", "stat=", "-p", fmt.Sprint(id.PID)).Output()
+		if err != nil {
+			w.t.Fatalf("look at %v: %v", id, err)
+		}
+		if strings.HasPrefix(string(stat), "T") {
+			return
+		}
+		if time.Since(begin) > patience {
+			w.t.Fatalf("%v was not stopped", id)
+		}
+	}
 }
 
 func mkfifo(t *testing.T, path string) {

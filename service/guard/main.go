@@ -102,11 +102,48 @@ func keep(ctx context.Context, dir string, o Options) (int, error) {
 	if err := readJSON(filepath.Join(dir, bootstrapFile), &b); err != nil {
 		return exitFailed, err
 	}
+	if err := checkBootstrap(b); err != nil {
+		return exitFailed, fmt.Errorf("bootstrap record: %w", err)
+	}
 	self, err := proc.Self()
 	if err != nil {
 		return exitFailed, err
 	}
-	return keepGuard(ctx, o.Exe, self, proc.Keeper{Name: b.Attempt, Scope: true, Dir: dir}, "--inner", dir)
+	// The guard keeps the deadline, but a worker can stop it, and it can hang.
+	late, watched := make(chan struct{}), make(chan struct{})
+	defer close(watched)
+	go func() {
+		if o.awaitDeadline(deadlineOf(b), watched, func() {}) {
+			close(late)
+		}
+	}()
+	return keepGuard(ctx, o.Exe, self, proc.Keeper{Name: b.Attempt, Scope: true, Dir: dir, Late: late}, "--inner", dir)
+}
+
+func deadlineOf(b wire.Bootstrap) mission.Deadline {
+	return mission.Deadline{At: b.DeadlineAt, Boot: b.Boot, BootID: b.BootID}
+}
+
+// awaitDeadline looks at both clocks every Check and at the exact moment of the
+// deadline, and calls looked after each look before that. Timers stop while a
+// machine sleeps, so one for the moment alone would be late. It says whether the
+// deadline has passed; else quit is closed.
+func (o Options) awaitDeadline(d mission.Deadline, quit <-chan struct{}, looked func()) bool {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-quit:
+			return false
+		}
+		left := d.Remaining(o.Now())
+		if left == 0 {
+			return true
+		}
+		looked()
+		timer.Reset(min(max(left, time.Millisecond), o.Check))
+	}
 }
 
 // keepGuard keeps the guard `exe guard args...`, which finds the identity of
@@ -161,7 +198,7 @@ func run(ctx context.Context, dir string, o Options) (code int, err error) {
 	if g.protocol, err = commonProtocol(o.Protocols, g.boot.Protocols); err != nil {
 		return exitFailed, err
 	}
-	g.deadline = mission.Deadline{At: g.boot.DeadlineAt, Boot: g.boot.Boot, BootID: g.boot.BootID}
+	g.deadline = deadlineOf(g.boot)
 	if err := readJSON(filepath.Join(dir, fenceFile), &g.fence); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return exitFailed, err
 	}

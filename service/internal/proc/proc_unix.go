@@ -28,6 +28,9 @@ func marksIn(env []byte, info *Info) {
 
 func askToEnd(id ID) error { return id.Signal(syscall.SIGTERM) }
 
+// Wake lets a stopped process go on.
+func Wake(id ID) { _ = id.Signal(syscall.SIGCONT) }
+
 func exitCode(st *os.ProcessState) int {
 	if ws, ok := st.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		return 128 + int(ws.Signal())

@@ -92,6 +92,8 @@ func (t *Tree) empty() bool { return true }
 
 func (t *Tree) killAll() {}
 
+func (t *Tree) killGroup() bool { return false }
+
 func waitAny(ctx context.Context, ids []ID, d time.Duration) {
 	limit := unix.NsecToTimespec(int64(d))
 	_ = waitForExit(ctx, ids, &limit)

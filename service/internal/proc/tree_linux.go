@@ -144,7 +144,7 @@ func (t *Tree) empty() bool {
 // many times: a look at all of /proc is too slow for processes that only start
 // a successor and end.
 func (t *Tree) killAll() {
-	if t.group != "" && control(t.group, "cgroup.kill", "1") == nil {
+	if t.killGroup() {
 		return
 	}
 	for range 100 {
@@ -157,6 +157,11 @@ func (t *Tree) killAll() {
 			}
 		}
 	}
+}
+
+// killGroup ends what is in the cgroup, if there is one that can.
+func (t *Tree) killGroup() bool {
+	return t.group != "" && control(t.group, "cgroup.kill", "1") == nil
 }
 
 // ownChildren lists the children of this process, zombies included. A child

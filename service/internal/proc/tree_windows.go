@@ -144,6 +144,8 @@ func (t *Tree) empty() bool { return true }
 
 func (t *Tree) killAll() { _ = windows.TerminateJobObject(t.job, 1) }
 
+func (t *Tree) killGroup() bool { return false }
+
 func waitAny(ctx context.Context, ids []ID, d time.Duration) {
 	_ = waitHandles(ctx, ids, uint32(d/time.Millisecond))
 }
@@ -163,6 +165,9 @@ func (t *Tree) Close() error {
 }
 
 func askToEnd(id ID) error { return id.Signal(os.Interrupt) }
+
+// Wake does nothing: there is no signal that stops a process here.
+func Wake(ID) {}
 
 func exitCode(st *os.ProcessState) int { return st.ExitCode() }
 
