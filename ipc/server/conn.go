@@ -63,22 +63,28 @@ type answer struct {
 	request bool
 }
 
-func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{s: s, nc: nc, gone: make(chan struct{}), stopped: make(chan struct{}), wake: make(chan struct{}, 1), lanes: map[string][]func(){}}
-	c.more = sync.NewCond(&c.mu)
-	c.ctx, c.cancel = context.WithCancel(s.readCtx)
+// open makes what a connection needs once it is its turn.
+func (c *conn) open() {
+	c.gone, c.stopped, c.wake = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
+	c.lanes, c.more = map[string][]func(){}, sync.NewCond(&c.mu)
+	c.ctx, c.cancel = context.WithCancel(c.s.readCtx)
 	context.AfterFunc(c.ctx, func() { c.settle(nil, 0) })
-	return c
+}
+
+// forget ends a connection and lets go of its peer.
+func (c *conn) forget() {
+	_ = c.nc.Close()
+	if c.peer.Pidfd != nil {
+		_ = c.peer.Pidfd.Close()
+	}
 }
 
 // run serves the connection and returns when nothing of it is left.
 func (c *conn) run() {
 	defer c.cancel()
+	defer c.forget()
 	leave, refused := c.judge()
-	<-c.s.judging
-	if c.peer.Pidfd != nil {
-		defer func() { _ = c.peer.Pidfd.Close() }()
-	}
+	c.s.judged(c)
 	if refused != nil {
 		reject(c.nc, refused)
 		return
@@ -99,12 +105,8 @@ func (c *conn) run() {
 
 // judge finds out whose connection this is, and gives it a place.
 func (c *conn) judge() (leave func(), refused *wire.Error) {
-	c.peer, refused = c.s.admit(c.nc)
-	if refused != nil {
-		return nil, refused
-	}
 	c.actor = c.s.b.Actor(c.peer)
-	return c.s.place(sideOf(c.actor))
+	return c.s.place(c.peer.PID, sideOf(c.actor))
 }
 
 // read decodes and dispatches until the connection ends. It says whether the

@@ -84,9 +84,7 @@ func TestDoubtfulPeersTakeNoPlaceOfPersons(t *testing.T) {
 	if l := dial(t, path).call(wire.MethodNegotiate, nil); !l.OK {
 		t.Fatalf("%+v", l.Response)
 	}
-	f.mu.Lock()
-	f.actor = Actor{}
-	f.mu.Unlock()
+	f.next(Actor{})
 	if l := dial(t, path).call(wire.MethodNegotiate, nil); !l.OK {
 		t.Errorf("a person: %+v", l.Response)
 	}

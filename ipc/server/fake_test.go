@@ -37,6 +37,8 @@ type fake struct {
 	logs     map[string][]wire.Entry
 	reading  func() // called by History before each entry
 	blob     func() []byte
+	judging  func(sock.Peer) // called by Actor
+	pid      int             // of all that connect, if it isn't 0
 	approval []wire.Approval
 }
 
@@ -46,7 +48,23 @@ func newFake() *fake {
 	return &fake{hub: NewHub(7), gates: map[string]chan struct{}{}, logs: map[string][]wire.Entry{}, started: make(chan string, 1024)}
 }
 
-func (f *fake) Actor(sock.Peer) Actor { f.mu.Lock(); defer f.mu.Unlock(); return f.actor }
+func (f *fake) Actor(p sock.Peer) Actor {
+	f.mu.Lock()
+	a, judging := f.actor, f.judging
+	f.mu.Unlock()
+	if judging != nil {
+		judging(p)
+	}
+	return a
+}
+
+// next has the next connections come from another process, of this kind.
+func (f *fake) next(a Actor) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.actor = a
+	f.pid++
+}
 func (f *fake) Confirm(_ sock.Peer, a Actor) Actor {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -281,6 +299,15 @@ func serve(t testing.TB, f *fake, set ...func(*Server)) (*Server, string) {
 	// On a loaded machine a test takes longer than any of these, and no line may
 	// come between those that it counts.
 	s.beat.every, s.grace = time.Hour, 4*time.Minute
+	s.peerOf = func(nc net.Conn) (sock.Peer, error) {
+		p, err := sock.PeerOf(nc)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.pid != 0 {
+			p.PID = f.pid
+		}
+		return p, err
+	}
 	for _, f := range set {
 		f(s)
 	}

@@ -30,10 +30,6 @@ const (
 // many, and so do doubtful peers.
 const maxOfOne = 8
 
-// maxJudging is how many connections are judged at once. More wait in the
-// system's queue, in their order.
-const maxJudging = 8
-
 // Options of a server; the zero value is good.
 type Options struct {
 	Logger *slog.Logger // default: slog.Default()
@@ -64,10 +60,13 @@ type Server struct {
 	closeOnce sync.Once
 	closed    chan struct{}
 
-	judging chan struct{} // a place for each connection of which nobody knows yet whose it is
+	peerOf func(net.Conn) (sock.Peer, error) // as the kernel names it
 
 	mu      sync.Mutex
+	room    *sync.Cond // in the queue
+	queue   queue
 	places  map[side]int // taken
+	known   map[int]held // by the pid of those who have a place
 	closing bool
 	conns   map[*conn]struct{}
 	beat    heartbeat
@@ -83,7 +82,8 @@ func New(l net.Listener, b Backend, hub *Hub, o Options) *Server {
 		o.MaxClients = 64
 	}
 	s := &Server{l: l, b: b, hub: hub, log: o.Logger, max: o.MaxClients, keys: newKeys(),
-		closed: make(chan struct{}), judging: make(chan struct{}, maxJudging), places: map[side]int{}, conns: map[*conn]struct{}{}}
+		closed: make(chan struct{}), peerOf: sock.PeerOf, queue: newQueue(), places: map[side]int{}, known: map[int]held{}, conns: map[*conn]struct{}{}}
+	s.room = sync.NewCond(&s.mu)
 	s.beat.every, s.grace = HeartbeatInterval, closeGrace
 	s.readCtx, s.stopReads = context.WithCancel(context.Background())
 	s.mutateCtx, s.stopMutations = context.WithCancel(context.Background())
@@ -118,31 +118,73 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 }
 
-// add admits a connection and starts its goroutine.
+// add has a connection judged when it is its turn. It waits only while as many
+// processes as fit into the queue have a connection there.
 func (s *Server) add(nc net.Conn) {
-	select {
-	case s.judging <- struct{}{}:
-	case <-s.readCtx.Done():
-		_ = nc.Close()
-		return
-	}
-	c := newConn(s, nc)
+	peer, refused := s.admit(nc)
+	c := &conn{s: s, nc: nc, peer: peer}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closing {
-		<-s.judging
-		_ = nc.Close()
+	if refused == nil {
+		refused = s.fullFor(peer.PID)
+	}
+	if refused != nil {
+		s.reject(c, refused)
 		return
 	}
-	s.conns[c] = struct{}{}
-	s.wg.Add(1)
-	go func() {
-		defer s.wg.Done()
-		c.run()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.conns, c)
-	}()
+	if len(s.queue.of[peer.PID]) >= s.max {
+		s.reject(c, errCrowd)
+		return
+	}
+	for s.queue.waiting >= maxWaiting && !s.closing {
+		if other := s.queue.crowd(); other != nil {
+			s.reject(other, errCrowd)
+		} else {
+			s.room.Wait()
+		}
+	}
+	s.queue.push(c)
+	s.judgeNext()
+}
+
+var errCrowd = wire.Errorf(wire.CodeLimitExceeded, "Too many connections of this program wait already. Try again when some have ended.")
+
+// judgeNext starts the goroutines of those whose turn it is. With all that it
+// calls it needs s.mu.
+func (s *Server) judgeNext() {
+	for c := s.queue.next(); c != nil; c = s.queue.next() {
+		s.room.Signal()
+		if s.closing {
+			s.queue.judged(c)
+			c.forget()
+			continue
+		}
+		c.open()
+		s.conns[c] = struct{}{}
+		s.wg.Go(func() {
+			c.run()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.conns, c)
+		})
+	}
+}
+
+// judged lets the next ones be judged.
+func (s *Server) judged(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue.judged(c)
+	s.judgeNext()
+}
+
+// reject ends a connection that was not judged with a line that says why.
+func (s *Server) reject(c *conn, why *wire.Error) {
+	if s.closing {
+		c.forget()
+		return
+	}
+	s.wg.Go(func() { reject(c.nc, why); c.forget() }) // it may take a moment to be taken
 }
 
 // side is whose places a connection takes: the zero side is that of persons.
@@ -161,22 +203,55 @@ func sideOf(a Actor) side {
 	return side{a.Worker, a.Doubtful, a.Mission}
 }
 
-// place gives a connection that was judged one of the places of its side, or
-// says why there is none. leave gives it back.
-func (s *Server) place(of side) (leave func(), full *wire.Error) {
+// all is the side of persons or that of everybody else.
+func (of side) all() side {
+	if of == (side{}) {
+		return of
+	}
+	return workers
+}
+
+// held is what a process holds: a number of places of one side.
+type held struct {
+	side side
+	n    int
+}
+
+// full says why there is no place left on a side, or returns nil.
+func (s *Server) full(of side) *wire.Error {
+	switch all := of.all(); {
+	case s.places[all] >= s.max:
+		return wire.Errorf(wire.CodeLimitExceeded, "The service already has %d clients. Close one and try again.", s.max)
+	case of != all && s.places[of] >= maxOfOne:
+		return wire.Errorf(wire.CodeLimitExceeded, "The service already has %d clients of this mission. Close one and try again.", maxOfOne)
+	}
+	return nil
+}
+
+// fullFor is full for a process that has places, none of a person's. It need
+// not be judged again to be refused another one.
+func (s *Server) fullFor(pid int) *wire.Error {
+	if h := s.known[pid]; h.side != (side{}) {
+		return s.full(h.side)
+	}
+	return nil
+}
+
+// place gives a connection of a process that was judged one of the places of
+// its side, or says why there is none. leave gives it back.
+func (s *Server) place(pid int, of side) (leave func(), full *wire.Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := workers
-	if of == (side{}) {
-		all = side{}
-	}
-	switch {
-	case s.places[all] >= s.max:
-		return nil, wire.Errorf(wire.CodeLimitExceeded, "The service already has %d clients. Close one and try again.", s.max)
-	case of != all && s.places[of] >= maxOfOne:
-		return nil, wire.Errorf(wire.CodeLimitExceeded, "The service already has %d clients of this mission. Close one and try again.", maxOfOne)
+	if full := s.full(of); full != nil {
+		return nil, full
 	}
 	take := func(n int) {
+		all := of.all()
+		if h := (held{of, s.known[pid].n + n}); h.n > 0 {
+			s.known[pid] = h
+		} else {
+			delete(s.known, pid)
+		}
 		s.places[all] += n
 		if of != all {
 			s.places[of] += n
@@ -211,6 +286,8 @@ func (s *Server) Close(reason string) {
 		_ = s.l.Close()
 		s.mu.Lock()
 		s.closing = true
+		s.judgeNext() // who waits still isn't served
+		s.room.Broadcast()
 		conns := make([]*conn, 0, len(s.conns))
 		for c := range s.conns {
 			conns = append(conns, c)
@@ -264,7 +341,7 @@ func (s *Server) isClosing() bool {
 
 // admit asks the kernel who connected.
 func (s *Server) admit(nc net.Conn) (sock.Peer, *wire.Error) {
-	peer, err := sock.PeerOf(nc)
+	peer, err := s.peerOf(nc)
 	if err != nil {
 		s.log.Warn("client refused", "error", err)
 		return peer, wire.Errorf(wire.CodeUnavailable, "The system doesn't say who is connected, so the service doesn't answer.")

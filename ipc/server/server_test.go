@@ -515,9 +515,7 @@ func TestAMissionLeavesPlacesToOthers(t *testing.T) {
 	f := newFake()
 	_, path := serve(t, f)
 	for i, a := range []Actor{{Worker: true, Mission: "m1"}, {Worker: true, Mission: "m2"}, {Worker: true}, {Doubtful: true}} {
-		f.mu.Lock()
-		f.actor = a
-		f.mu.Unlock()
+		f.next(a)
 		for range maxOfOne {
 			if l := dial(t, path).call(wire.MethodNegotiate, nil); !l.OK {
 				t.Fatalf("case %d: %+v", i, l.Response)
@@ -543,9 +541,7 @@ func TestWorkersTakeNoPlaceOfPersons(t *testing.T) {
 	if l := dial(t, path).get(); l.Code != wire.CodeLimitExceeded {
 		t.Errorf("one worker more: %+v", l.Response)
 	}
-	f.mu.Lock()
-	f.actor = Actor{}
-	f.mu.Unlock()
+	f.next(Actor{})
 	for range places {
 		if l := dial(t, path).call(wire.MethodMissionStop, json.RawMessage(`{"id":"m1"}`)); !l.OK {
 			t.Fatalf("a person: %+v", l.Response)
