@@ -77,6 +77,13 @@ func (b *GatedButton) Wide(width float32) *GatedButton { b.least = width; return
 // KeyDown is Fyne's.
 func (b *GatedButton) KeyDown(e *fyne.KeyEvent) { b.gate.press(b, e.Name) }
 
+// FocusLost is Fyne's. A window that loses the focus sees all its keys come up,
+// those that are held too, so from here on they don't count.
+func (b *GatedButton) FocusLost() {
+	b.gate.Reset()
+	b.Button.FocusLost()
+}
+
 // KeyUp is Fyne's.
 func (b *GatedButton) KeyUp(e *fyne.KeyEvent) {
 	if !b.gate.release(b, e.Name) {
