@@ -8,6 +8,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"os"
@@ -22,7 +23,6 @@ import (
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/ui/model"
 	"github.com/reevehq/reeve/ui/say"
-	"github.com/reevehq/reeve/ui/view/kit"
 )
 
 // Options is what the program is run with.
@@ -45,7 +45,7 @@ type Options struct {
 	// Renewed tells whether another file stands by now where this program was
 	// started from, as after an upgrade; nil: it never does.
 	Renewed func() bool
-	// Theme is "light", "dark", or "" for what the desktop asks for.
+	// Theme is "light" or "dark", and goes before what was chosen; or "".
 	Theme string
 }
 
@@ -118,7 +118,7 @@ func newDesk(app fyne.App, o Options) *desk {
 // an upgrade has replaced; hidden, that no window was open then.
 func Run(app fyne.App, o Options) (relaunch, hidden bool) {
 	d := newDesk(app, o)
-	app.Settings().SetTheme(kit.Theme{Mode: map[string]kit.Mode{"light": kit.Light, "dark": kit.Dark}[o.Theme]})
+	d.dress(cmp.Or(o.Theme, app.Preferences().String(prefTheme)))
 	d.tongue = speak(spoken(app.Preferences().String(prefLanguage), lang.SystemLocale().LanguageString()), drawable)
 	d.remember()
 	app.SetIcon(fyne.NewStaticResource("reeve.png", assets.AppIcon()))

@@ -10,7 +10,6 @@ import (
 
 	"github.com/reevehq/reeve/assets"
 	"github.com/reevehq/reeve/ui/say"
-	"github.com/reevehq/reeve/ui/view/kit"
 )
 
 // prefLanguage is the preference that holds the chosen language's tag; empty is
@@ -122,56 +121,4 @@ func (w words) Plural(key string, n int) string {
 		return key // lang would log it
 	}
 	return lang.XN(key, key, n)
-}
-
-// languageCard chooses the language. Windows keep the texts that they were made
-// with, so another one counts from the next start.
-type languageCard struct {
-	d      *desk
-	choice *kit.Select
-	again  *kit.Button
-	wanted string // the language that the next start would speak
-}
-
-func newLanguageCard(d *desk) *languageCard {
-	c := &languageCard{d: d}
-	chosen := 0
-	options := []kit.Option{{Label: say.T("As the system")}}
-	for i, l := range languages {
-		options = append(options, kit.Option{Label: l.name})
-		if l.tag == d.app.Preferences().String(prefLanguage) {
-			chosen = i + 1
-		}
-	}
-	c.choice = kit.NewSelect("", options, chosen, c.choose).Small()
-	c.again = kit.NewButton(kit.Plain, say.T("Start again now"), func() {
-		d.relaunch = true
-		d.quit()
-	}).Small()
-	return c
-}
-
-func (c *languageCard) choose(i int) {
-	tag := ""
-	if i > 0 {
-		tag = languages[i-1].tag
-	}
-	c.d.app.Preferences().SetString(prefLanguage, tag)
-	c.wanted = spoken(tag, lang.SystemLocale().LanguageString())
-	c.d.changed()
-}
-
-// key changes with everything that the card shows.
-func (c *languageCard) key() string { return c.wanted }
-
-func (c *languageCard) draw() []fyne.CanvasObject {
-	row := []fyne.CanvasObject{kit.Fix(120, kit.Note(say.T("Language"))), kit.Fix(200, c.choice), kit.Gap(12)}
-	if c.wanted != "" && c.wanted != c.d.tongue.tag {
-		row = append(row, kit.Grow(kit.Note(say.T("From the next start on")).CutEnd()), kit.Gap(8), c.again)
-	}
-	all := []fyne.CanvasObject{sectionHead(say.T("Appearance")), kit.Card(kit.Sized(0, 48, kit.Pad(8, 14, 8, 14, kit.Row(0, row...))))}
-	if c.d.tongue.problem != "" {
-		all = append(all, kit.Gap(8), kit.NewParagraph(c.d.tongue.problem, kit.SizeSmall, kit.Ink))
-	}
-	return all
 }

@@ -83,6 +83,9 @@ func TestLanguagesFitTheirWindows(t *testing.T) {
 	defer log.SetOutput(os.Stderr)
 	for _, tag := range []string{"de", "ja"} {
 		for _, p := range pictures {
+			if tag == "ja" && !strings.HasPrefix(p.name, "approval") {
+				continue // German is the longest; what decides is tried in both
+			}
 			r := newRig(t, kit.Light)
 			inLanguage(t, tag)
 			o := p.draw(t, r)
@@ -145,10 +148,10 @@ func TestPicturesInLanguages(t *testing.T) {
 	}
 }
 
-func TestLanguageIsChosen(t *testing.T) {
+func TestAppearanceIsChosen(t *testing.T) {
 	r := newRig(t, kit.Light)
 	r.tongue = tongue{tag: "en"}
-	c := newLanguageCard(r.desk)
+	c := newAppearanceCard(r.desk)
 	if all, shown := labels(&fyne.Container{Objects: c.draw()}); shown["Start again now"] != nil || slices.Contains(all, "From the next start on") {
 		t.Errorf("it would change without a choice: %q", all)
 	}
@@ -157,7 +160,7 @@ func TestLanguageIsChosen(t *testing.T) {
 	if got := r.app.Preferences().String(prefLanguage); got != "de" || shown["Start again now"] == nil || !slices.Contains(all, "From the next start on") {
 		t.Errorf("kept %q, shown %q", got, all)
 	}
-	if again := newLanguageCard(r.desk); again.choice.Chosen() != 2 {
+	if again := newAppearanceCard(r.desk); again.choice.Chosen() != 2 {
 		t.Error("the choice is forgotten")
 	}
 	test.Tap(shown["Start again now"])
@@ -167,6 +170,14 @@ func TestLanguageIsChosen(t *testing.T) {
 	c.choose(1)
 	if _, shown := labels(&fyne.Container{Objects: c.draw()}); r.app.Preferences().String(prefLanguage) != "en" || shown["Start again now"] != nil {
 		t.Error("English can't be chosen back")
+	}
+	for i, look := range looks {
+		c.look.Set(i)
+		c.look.OnChanged(i)
+		mode := r.app.Settings().Theme().(kit.Theme).Mode
+		if r.app.Preferences().String(prefTheme) != look || int(mode) != i {
+			t.Errorf("chosen %q: kept %q, shown %v", look, r.app.Preferences().String(prefTheme), mode)
+		}
 	}
 	r.tongue.problem = "No font."
 	if all, _ := labels(&fyne.Container{Objects: c.draw()}); !slices.Contains(all, "No font.") {

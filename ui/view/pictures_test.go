@@ -76,9 +76,9 @@ var pictures = []struct {
 		c.secret.SetText("sk-ant-123")
 		return kit.Over(kit.Ground, kit.Pad(16, 20, 16, 20, kit.Col(0, c.draw()...)))
 	}},
-	{"language", fyne.NewSize(692, 110), func(_ *testing.T, r *rig) fyne.CanvasObject {
+	{"appearance", fyne.NewSize(692, 150), func(_ *testing.T, r *rig) fyne.CanvasObject {
 		r.tongue.tag = "en"
-		c := newLanguageCard(r.desk)
+		c := newAppearanceCard(r.desk)
 		c.choice.Set(2)
 		c.choose(2)
 		return kit.Over(kit.Ground, kit.Pad(16, 20, 16, 20, kit.Col(0, c.draw()...)))

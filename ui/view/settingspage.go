@@ -25,12 +25,12 @@ type settingsPage struct {
 	install *kit.Button
 	agents  *agentsCard
 	secrets *credentialsCard
-	tongue  *languageCard
+	looks   *appearanceCard
 	shown   string
 }
 
 func newSettingsPage(d *desk) *settingsPage {
-	p := &settingsPage{d: d, body: kit.Col(0), agents: newAgentsCard(d), secrets: newCredentialsCard(d), tongue: newLanguageCard(d)}
+	p := &settingsPage{d: d, body: kit.Col(0), agents: newAgentsCard(d), secrets: newCredentialsCard(d), looks: newAppearanceCard(d)}
 	p.start = kit.NewButton(kit.Plain, say.T("Start"), func() { d.service.start(d) }).Small()
 	p.stop = kit.NewButton(kit.Plain, say.T("Stop"), func() { d.service.stop(d) }).Small()
 	p.restart = kit.NewButton(kit.Plain, say.T("Restart"), func() { d.service.restart(d) }).Small()
@@ -51,7 +51,7 @@ func (p *settingsPage) refresh() {
 	enable(p.stop, link == model.Running && !busy)
 	enable(p.install, (link == model.Running || link == model.NoService) && !busy && !p.d.service.logon)
 	enable(p.restart, (link == model.Running || link == model.Mismatch) && !busy)
-	key := fmt.Sprint(link, text, s, p.d.service, p.agents.key(), p.secrets.key(), p.tongue.key())
+	key := fmt.Sprint(link, text, s, p.d.service, p.agents.key(), p.secrets.key(), p.looks.key())
 	p.agents.enable()
 	p.secrets.enable()
 	if key == p.shown {
@@ -81,7 +81,7 @@ func (p *settingsPage) refresh() {
 	}
 	all = append(append(all, kit.Gap(20)), p.agents.draw()...)
 	all = append(append(all, kit.Gap(20)), p.secrets.draw()...)
-	all = append(append(all, kit.Gap(20)), p.tongue.draw()...)
+	all = append(append(all, kit.Gap(20)), p.looks.draw()...)
 	all = append(all, kit.Gap(20), sectionHead(say.T("About")), kit.Card(kit.Pad(6, 0, 6, 0, kit.Col(0,
 		setting(say.T("Reeve desktop"), p.d.o.Version, kit.Mono),
 		setting(say.T("Fonts"), "Inter and IBM Plex Mono, under the SIL Open Font License 1.1"),
