@@ -26,7 +26,7 @@ func (s *Service) missionWith(r supervisor.Record, waiting map[string]int) wire.
 		RequestedModel: r.Terms.Model, ActualModel: r.ActualModel, Model: r.Terms.Model, Endpoint: r.Terms.Endpoint,
 		Folder: r.Terms.Folder, Scope: r.Terms.Scope, Minutes: r.Terms.Minutes, Budget: wire.Budget(r.Terms.Budget), Limits: wire.Limits(r.Terms.Limits), Resources: r.Resources(),
 		Unasked: []string{}, CreatedAt: r.CreatedAt, StartedAt: timePtr(r.StartedAt), EndedAt: timePtr(r.EndedAt), NextTurnAt: timePtr(r.NextTurn),
-		Session: r.Session, Attempt: r.Attempt, Generation: r.Generation, Turn: len(r.Turns), ToolCalls: r.ToolCalls,
+		Session: r.Session, Attempt: r.Attempt, Generation: r.Generation, Turn: r.TurnCount(), ToolCalls: r.ToolCalls,
 		Usage: wire.Usage(r.Usage), BlockedBy: r.BlockedBy, Steering: []wire.Steering{},
 		Denials:  wire.Denials{Count: r.Denials.Count, Tools: r.Denials.Tools, LastAt: timePtr(r.Denials.LastAt)},
 		Refusals: r.Refusals, ContactKnown: true, CheckoutOwned: r.Phase.Live(), LastResult: r.Result,

@@ -311,10 +311,11 @@ func TestFollow(t *testing.T) {
 	s.event(wire.EvSnapshotBegin, "missions", at(4), wire.SnapshotBegin{Purpose: "attach", Count: 3})
 	s.event(wire.EvSnapshotChunk, "missions", nil, wire.SnapshotChunk{Index: 0, Items: items("1", "2")})
 	s.event(wire.EvSnapshotChunk, "missions", nil, wire.SnapshotChunk{Index: 1, Items: items("3")})
-	s.event(wire.EvSnapshotEnd, "missions", at(4), wire.SnapshotEnd{Count: 3})
+	s.event(wire.EvSnapshotEnd, "missions", at(4), wire.SnapshotEnd{Count: 3, LeftOut: 2})
 	s.event(wire.EvMission, "missions", at(5), "x")
 	s.event("roster.changed", "roster", at(1), "of a topic that nobody asked for")
-	h.expect(t, "snapshot missions attach [1 2 3]", `mission.changed missions "x"`)
+	h.expect(t, "snapshot missions attach [1 2 3]",
+		`snapshot.failed missions {"reason":"2 records of missions are too long to be sent; all others are here."}`, `mission.changed missions "x"`)
 	if f.Client() == nil {
 		t.Fatal("no client while connected")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -45,7 +46,8 @@ type Handler interface {
 	Snapshot(topic string, items []json.RawMessage, purpose string)
 	// Delta gives one event of a topic: a change, for sessions the next
 	// entry. The event snapshot.failed says that the topic can't be had at
-	// present; it goes on by itself unless the session is unknown.
+	// present, or not all of it; it goes on by itself unless the session is
+	// unknown.
 	Delta(topic string, e wire.Event)
 }
 
@@ -347,6 +349,13 @@ func (f *Follower) take(c *Client, e wire.Event) (tell []func()) {
 		}
 		t.cursor = e.Cursor
 		tell = append(tell, func() { f.h.Snapshot(name, items, begin.Purpose) })
+		var end wire.SnapshotEnd
+		if json.Unmarshal(e.Data, &end) == nil && end.LeftOut > 0 {
+			reason, _ := json.Marshal(wire.SnapshotFailed{Reason: fmt.Sprintf("%d records of %s are too long to be sent; all others are here.", end.LeftOut, name)})
+			tell = append(tell, func() {
+				f.h.Delta(name, wire.Event{Version: e.Version, Event: wire.EvSnapshotFailed, Topic: name, Data: reason})
+			})
+		}
 	case wire.EvSnapshotFailed:
 		t.begin, t.items = nil, nil
 		tell = append(tell, func() { f.h.Delta(name, e) })

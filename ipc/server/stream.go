@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -27,6 +28,7 @@ type sub struct {
 	snap    bool // needs a snapshot before anything else
 	purpose string
 	failed  bool // the client knows that its snapshot fails
+	leftOut int  // items of the last snapshot that were too long
 	again   time.Time
 	gone    atomic.Bool
 }
@@ -84,10 +86,17 @@ func (c *conn) streamItems(s *sub, out *snapshot) error {
 	if err != nil {
 		return err
 	}
+	// One record that can't be sent must not hide all others.
+	fit := make([]json.RawMessage, 0, len(items))
 	for _, item := range items {
-		if len(item) > wire.MaxLine-(2<<10) {
-			return wire.Errorf(wire.CodeLimitExceeded, "A record of %s doesn't fit a line of %d bytes.", s.topic.name, wire.MaxLine)
+		if len(item) <= wire.MaxLine-(2<<10) {
+			fit = append(fit, item)
 		}
+	}
+	out.leftOut = len(items) - len(fit)
+	if items = fit; out.leftOut != s.leftOut {
+		s.leftOut = out.leftOut
+		c.s.log.Error("records are too long to be sent, and were left out", "topic", s.topic.name, "records", out.leftOut)
 	}
 	out.begin(len(items), &at, nil)
 	for _, item := range items {
@@ -169,6 +178,8 @@ type snapshot struct {
 	index  int // chunks so far
 	inBuf  int
 	broken error // the connection's
+
+	leftOut int // items that are too long
 }
 
 func (o *snapshot) size() int { return len(o.buf) }
@@ -226,7 +237,7 @@ func (o *snapshot) flush() {
 
 func (o *snapshot) end(at wire.Cursor) error {
 	o.flush()
-	o.put(eventLine(wire.EvSnapshotEnd, o.s.topic, &at, wire.SnapshotEnd{Count: o.count}))
+	o.put(eventLine(wire.EvSnapshotEnd, o.s.topic, &at, wire.SnapshotEnd{Count: o.count, LeftOut: o.leftOut}))
 	return o.stopped()
 }
 

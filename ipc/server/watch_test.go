@@ -421,6 +421,25 @@ func TestFailedSnapshotIsToldAndTriedAgain(t *testing.T) {
 	}
 }
 
+// One record that no line can hold hides none of the others.
+func TestOversizeRecordIsLeftOut(t *testing.T) {
+	f := newFake()
+	items := []json.RawMessage{json.RawMessage("1"), json.RawMessage(`"` + strings.Repeat("x", wire.MaxLine) + `"`), json.RawMessage("3")}
+	f.hub.Topic(wire.TopicMissions, func() ([]json.RawMessage, error) { return items, nil })
+	_, path := serve(t, f)
+	p := dial(t, path)
+	p.send(wire.MethodWatch, wire.WatchParams{Topics: []string{wire.TopicMissions}})
+	p.get()
+	for _, want := range []string{`"count":2`, `"items":[1,3]`, `"count":2,"left_out":1`} {
+		if l := p.get(); !strings.Contains(string(l.Data), want) {
+			t.Fatalf("got %+v, want %s", l, want)
+		}
+	}
+	if len(items[1]) < wire.MaxLine {
+		t.Error("the topic's own list was changed")
+	}
+}
+
 func TestHeartbeatBeatsOnlyForWatchers(t *testing.T) {
 	f := newFake()
 	newCounter(f.hub, wire.TopicMissions)

@@ -118,9 +118,11 @@ type SnapshotChunk struct {
 	Items []json.RawMessage `json:"items"`
 }
 
-// SnapshotEnd closes a snapshot of Count items.
+// SnapshotEnd closes a snapshot of Count items. LeftOut more are longer than a
+// line and can't be sent.
 type SnapshotEnd struct {
-	Count int `json:"count"`
+	Count   int `json:"count"`
+	LeftOut int `json:"left_out,omitempty"`
 }
 
 // SnapshotFailed says why a snapshot could not be completed.

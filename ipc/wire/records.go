@@ -42,7 +42,7 @@ type Mission struct {
 	ToolCalls     int        `json:"tool_calls"`
 	Activity      *Activity  `json:"activity"`
 	Usage         Usage      `json:"usage"`
-	Turns         []TurnInfo `json:"turns,omitempty"`
+	Turns         []TurnInfo `json:"turns,omitempty"` // the newest
 	Failure       *Failure   `json:"failure"`
 	BlockedBy     string     `json:"blocked_by,omitempty"`
 	Steering      []Steering `json:"steering"`

@@ -185,6 +185,9 @@ func (a *app) printMission(m wire.Mission, waiting []wire.Approval) {
 	}
 	if len(m.Turns) > 0 {
 		fmt.Fprintf(w, "\n%s\n", a.style.quiet("Turns"))
+		if before := m.Turns[0].Number - 1; before > 0 {
+			fmt.Fprintf(w, "  %s; the totals count them.\n", model.Count(before, "earlier turn is not listed", "earlier turns are not listed"))
+		}
 		var rows [][]cell
 		for _, t := range m.Turns {
 			outcome, length := "under way", now.Sub(t.StartedAt)

@@ -248,6 +248,16 @@ func lost() *fake {
 	return f
 }
 
+// A mission of very many turns says how many are not listed.
+func TestShowOlderTurns(t *testing.T) {
+	f := populated()
+	f.list[0].Turn, f.list[0].Turns[0].Number = 2301, 2301
+	out, _ := newWorld(t, f).expect(ExitOK, "", "", "show", "aaaaaa")
+	if !strings.Contains(out, "Turns\n  2300 earlier turns are not listed; the totals count them.\n  2301 ") {
+		t.Errorf("show says:\n%s", out)
+	}
+}
+
 // A mission that lost its worker says what happened, what is uncertain, and
 // what can be done.
 func TestShowRecoverable(t *testing.T) {

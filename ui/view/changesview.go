@@ -131,10 +131,10 @@ func (v *changesView) set(m wire.Mission) {
 	link, _ := v.w.d.st.Link()
 	stage := ""
 	if m.Turn > 0 {
-		ended := 0
+		ended := 0 // the last turn that has
 		for _, t := range m.Turns {
 			if t.EndedAt != nil {
-				ended++
+				ended = t.Number
 			}
 		}
 		stage = fmt.Sprint(ended, mission.Phase(m.Phase).Terminal(), m.Recovery)

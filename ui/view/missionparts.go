@@ -166,7 +166,8 @@ func (r *missionRail) set(m wire.Mission) {
 	r.root.Refresh()
 }
 
-// turnBars draws the last turns with what each used.
+// turnBars draws the last turns with what each used, and says how many were
+// before them.
 func turnBars(turns []wire.TurnInfo) []fyne.CanvasObject {
 	turns = turns[max(0, len(turns)-railTurns):]
 	tokens := func(t wire.TurnInfo) int64 {
@@ -178,6 +179,9 @@ func turnBars(turns []wire.TurnInfo) []fyne.CanvasObject {
 		most = max(most, tokens(t))
 	}
 	var out []fyne.CanvasObject
+	if before := turns[0].Number - 1; before > 0 {
+		out = append(out, kit.Small(say.T("%d more before", before)), kit.Gap(2))
+	}
 	for i, t := range turns {
 		color, style := kit.Quiet, kit.Style(0)
 		length := say.T("now")

@@ -12,6 +12,10 @@ import (
 	"github.com/reevehq/reeve/service/internal/store"
 )
 
+// maxTurns is how many turns a record lists. It is written with each change and
+// sent whole, so it must not grow with every turn.
+const maxTurns = 200
+
 const (
 	bucket = "missions"
 	live   = "missions_live" // index: ids that are not terminal
@@ -56,7 +60,8 @@ type Record struct {
 	Bridge          Bridge `json:"bridge,omitzero"` // of this attempt
 	Ingested        uint64 `json:"ingested_seq"`    // of the attempt's log
 
-	Turns     []Turn               `json:"turns,omitempty"`
+	Turns     []Turn               `json:"turns,omitempty"`      // the newest maxTurns
+	Older     mission.Spent        `json:"older_turns,omitzero"` // those before them
 	Steering  []Steering           `json:"steering,omitempty"`
 	Usage     mission.Usage        `json:"usage"`
 	Last      *mission.TurnOutcome `json:"last,omitempty"`
@@ -241,18 +246,36 @@ func (r *Record) turn() *Turn {
 }
 
 // Spent is what all turns used until now.
-func (r *Record) Spent() (sum mission.Spent) {
+func (r *Record) Spent() mission.Spent {
+	sum := r.Older
 	for _, t := range r.Turns {
-		switch {
-		case t.Outcome != nil:
-			sum.Count(t.Outcome.Usage)
-		case t.Spending != nil:
-			sum.Count(*t.Spending)
-		default:
-			sum.Count(mission.Usage{})
-		}
+		sum.Count(t.used())
 	}
 	return sum
+}
+
+// used is what the turn used until now, as far as it is known.
+func (t Turn) used() (u mission.Usage) {
+	switch {
+	case t.Outcome != nil:
+		u = t.Outcome.Usage
+	case t.Spending != nil:
+		u = *t.Spending
+	}
+	return u
+}
+
+// TurnCount is how many turns were begun, those included that are no longer
+// listed.
+func (r *Record) TurnCount() int { return r.Older.Turns + len(r.Turns) }
+
+// fold adds up the turns that are too many to list; the session's log has them.
+func (r *Record) fold() {
+	n := max(0, len(r.Turns)-maxTurns)
+	for _, t := range r.Turns[:n] {
+		r.Older.Count(t.used())
+	}
+	r.Turns = slices.Delete(r.Turns, 0, n)
 }
 
 // ended notes the outcome of the last turn, and adds what it used.
@@ -304,7 +327,9 @@ func save(tx *store.Tx, r Record) error {
 
 // Load returns a mission from the journal.
 func Load(tx *store.Tx, id string) (Record, bool, error) {
-	return store.GetJSON[Record](tx, bucket, id)
+	r, ok, err := store.GetJSON[Record](tx, bucket, id)
+	r.fold() // an earlier Reeve listed all
+	return r, ok, err
 }
 
 // LoadLive returns every mission that is not terminal, oldest first.

@@ -101,9 +101,9 @@ func (w *worker) askRecovery(old approvals.Record) (approvals.Record, error) {
 	s, r := w.s, &w.rec
 	subject := approval.Subject{
 		Title: "Recover a mission", Cwd: r.Folder(),
-		Mission: missionSubject(*r, mission.PromptInput{EndsAt: r.Deadline.At, Turn: len(r.Turns) + 1, Recovered: true}, w.uncertain()),
+		Mission: missionSubject(*r, mission.PromptInput{EndsAt: r.Deadline.At, Turn: r.TurnCount() + 1, Recovered: true}, w.uncertain()),
 	}
-	ask := approvals.Record{ID: NewID("p"), Kind: approval.MissionRecover, Mission: r.ID, Attempt: r.Attempt, TurnNo: len(r.Turns), CreatedAt: s.now(), Ref: r.Ref()}
+	ask := approvals.Record{ID: NewID("p"), Kind: approval.MissionRecover, Mission: r.ID, Attempt: r.Attempt, TurnNo: r.TurnCount(), CreatedAt: s.now(), Ref: r.Ref()}
 	var err error
 	if ask.Digest, err = approval.Digest(approval.Envelope{ID: ask.ID, Kind: ask.Kind, Mission: r.ID, Attempt: r.Attempt, Turn: ask.TurnNo, Subject: subject}); err != nil {
 		return ask, err

@@ -104,7 +104,7 @@ func (w *worker) input(now mission.Instant) mission.ScheduleInput {
 // run it.
 func (w *worker) beginTurn() {
 	r := &w.rec
-	turn := Turn{ID: NewID("t"), Number: len(r.Turns) + 1, StartedAt: w.s.now(), Reconcile: r.Reconcile}
+	turn := Turn{ID: NewID("t"), Number: r.TurnCount() + 1, StartedAt: w.s.now(), Reconcile: r.Reconcile}
 	var steering []string
 	for _, s := range r.Steering {
 		if s.State == SteerReceived {
@@ -124,6 +124,7 @@ func (w *worker) beginTurn() {
 	tree, _ := w.guarded()
 	err := w.step(mission.EvTurnStarted, func(r *Record) {
 		r.Turns = append(r.Turns, turn)
+		r.fold()
 		r.NextTurn, r.Failure, r.Reconcile = time.Time{}, nil, false
 		r.Activity = &Activity{At: turn.StartedAt, Detail: "starting the agent"}
 		for i := range r.Steering {

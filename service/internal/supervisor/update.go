@@ -206,7 +206,7 @@ func (w *worker) endForUpdate(ctx context.Context, d *drained) {
 }
 
 func entryOf(r Record) mission.UpdateEntry {
-	e := mission.UpdateEntry{Mission: r.ID, Attempt: r.Attempt, Phase: r.Phase, Turn: len(r.Turns), Queued: []int{}}
+	e := mission.UpdateEntry{Mission: r.ID, Attempt: r.Attempt, Phase: r.Phase, Turn: r.TurnCount(), Queued: []int{}}
 	for _, x := range r.Steering {
 		if x.State == SteerReceived {
 			e.Queued = append(e.Queued, x.ID)
