@@ -323,7 +323,11 @@ func (s *Service) History(ctx context.Context, id string, after *wire.Cursor, em
 
 // BlobRead returns a piece of a long value.
 func (s *Service) BlobRead(_ context.Context, p wire.BlobReadParams) (wire.BlobReadResult, error) {
-	data, total, err := s.blobs.ReadAt(p.Digest, p.Offset, wire.BlobPiece)
+	data, total, paged := s.sup.Page(p.Digest, p.Offset, wire.BlobPiece)
+	var err error
+	if !paged {
+		data, total, err = s.blobs.ReadAt(p.Digest, p.Offset, wire.BlobPiece)
+	}
 	if err != nil {
 		return wire.BlobReadResult{}, wire.Errorf(wire.CodeNotFound, "There is no such value: %v.", err)
 	}

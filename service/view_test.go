@@ -3,8 +3,13 @@
 package service
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/reevehq/reeve/app/mission"
@@ -54,5 +59,41 @@ func TestManyTurnsFitALine(t *testing.T) {
 		if got := fmt.Sprint(m.Turn, len(m.Turns), m.Turns[0].Number, last, *m.Usage.Input); got != fmt.Sprint(n, 200, n-199, n, 10*n) {
 			t.Errorf("turns in all, listed, from, to, and tokens: %s", got)
 		}
+	}
+}
+
+// A long patch is read in pieces, and looking at it leaves nothing behind.
+func TestLongPatchIsNotKept(t *testing.T) {
+	h := newHouse(t)
+	folder := h.checkout("a")
+	r := h.start(folder, "demo:slow 100000", "")
+	h.until(r.ID, "turn", func(r supervisor.Record) bool { return len(r.Turns) > 0 })
+	for n := range 2 {
+		if err := os.WriteFile(filepath.Join(folder, "long"), bytes.Repeat([]byte{'a' + byte(n), '\n'}, 200_000), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		changes, err := h.s.MissionChanges(t.Context(), wire.ChangesParams{ID: r.ID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ref wire.BlobRef
+		if err := json.Unmarshal(changes.Patch, &ref); err != nil || ref.Bytes < 400_000 {
+			t.Fatalf("%.100s, %v", changes.Patch, err)
+		}
+		whole := sha256.New()
+		for at, eof := int64(0), false; !eof; {
+			piece, err := h.s.BlobRead(t.Context(), wire.BlobReadParams{Digest: ref.Blob, Offset: at})
+			if err != nil || piece.Bytes != ref.Bytes {
+				t.Fatalf("%d of %d bytes, %v", piece.Bytes, ref.Bytes, err)
+			}
+			whole.Write(piece.Data)
+			at, eof = at+int64(len(piece.Data)), piece.EOF
+		}
+		if got := hex.EncodeToString(whole.Sum(nil)); got != ref.Blob {
+			t.Errorf("read %s, want %s", got, ref.Blob)
+		}
+	}
+	if kept, err := os.ReadDir(h.s.path("blobs")); err != nil || len(kept) != 0 {
+		t.Errorf("%d values are kept on the disk, %v", len(kept), err)
 	}
 }

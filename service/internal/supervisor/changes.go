@@ -173,21 +173,8 @@ func (s *Supervisor) Changes(ctx context.Context, id, path string) (wire.Changes
 		})
 	}
 	out.More, out.PatchCut = found.More, found.CutPatch
-	out.Patch, err = s.packText(string(found.Patch))
+	out.Patch, err = s.pages.pack(string(found.Patch))
 	return out, err
-}
-
-// packText makes a JSON string, or a reference to a blob that holds it.
-func (s *Supervisor) packText(text string) (json.RawMessage, error) {
-	raw, err := json.Marshal(text)
-	if err != nil || len(raw) <= wire.BlobThreshold {
-		return raw, err
-	}
-	digest, err := s.Blobs.Put(raw)
-	if err != nil {
-		return nil, fmt.Errorf("keep a patch: %w", err)
-	}
-	return json.Marshal(wire.BlobRef{Blob: digest, Bytes: int64(len(raw))})
 }
 
 const listed = 100 // paths of each kind that a state names

@@ -90,6 +90,8 @@ type Supervisor struct {
 	closed  bool
 	gits    chan struct{} // a place for each git command that runs
 
+	pages pages // of changes that were asked for
+
 	updating atomic.Bool // no turn begins; see PrepareUpdate
 }
 
@@ -116,6 +118,7 @@ func (s *Supervisor) Close() {
 	s.mu.Unlock()
 	s.cancel()
 	s.wg.Wait()
+	s.pages.clear()
 }
 
 // NewID makes an id: a letter, a dash and a lower-case ULID.
