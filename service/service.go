@@ -95,7 +95,6 @@ type Service struct {
 	pulse    pulse     // beats with every change that a tool may wait for
 
 	life     context.Context // ends with the service
-	changes  sync.WaitGroup  // changes that run; see enter
 	watching sync.WaitGroup  // who watches the open update
 
 	mu       sync.Mutex // guards what follows; a leaf
@@ -105,7 +104,9 @@ type Service struct {
 	window   map[string]*refusals // by mission; nil while nothing is refused
 	stopping bool
 	closing  string
-	update   *update // the open one, or nil
+	update   *update       // the open one, or nil
+	changing int           // changes that run; see enter
+	calm     chan struct{} // closed when none does any more; nil: nobody waits for that
 }
 
 func run(ctx context.Context, o Options, m manager) error {

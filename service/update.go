@@ -48,8 +48,17 @@ func (s *Service) enter() (leave func(), err error) {
 	case s.update != nil:
 		return nil, wire.Errorf(wire.CodeUpdateInProgress, "Reeve is being updated (by %s). Try again in a moment; pausing, stopping and denying work meanwhile.", s.update.by)
 	}
-	s.changes.Add(1)
-	return s.changes.Done, nil
+	s.changing++
+	return s.leave, nil
+}
+
+func (s *Service) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changing--; s.changing == 0 && s.calm != nil {
+		close(s.calm)
+		s.calm = nil
+	}
 }
 
 // PrepareUpdate begins an update for the connection that owner names, and
@@ -73,14 +82,25 @@ func (s *Service) PrepareUpdate(_ context.Context, a server.Actor, p wire.Prepar
 		return wire.PrepareUpdateResult{}, wire.Errorf(wire.CodeUpdateInProgress, "Another update is under way (by %s). Try again when it is over.", by)
 	}
 	s.update = u
+	calm := make(chan struct{})
+	if s.calm = calm; s.changing == 0 {
+		close(calm)
+		s.calm = nil
+	}
 	s.mu.Unlock()
 	undo, cancel := context.WithCancel(s.life)
 	s.watching.Go(func() { s.watchUpdate(u, cancel) })
 	s.log.Info("an update was begun", "program", a.Program, "pid", a.PID, "oldest_guard", p.OldestGuard)
 	s.topics.service.Publish(wire.EvService, s.status())
 
-	s.changes.Wait()
-	report := s.sup.PrepareUpdate(s.life, undo, p.OldestGuard, mission.UpdatePatience)
+	// A change may wait for a disk that never answers; an update that is undone
+	// leaves it to itself.
+	var report supervisor.UpdateReport
+	select {
+	case <-calm:
+		report = s.sup.PrepareUpdate(s.life, undo, p.OldestGuard, mission.UpdatePatience)
+	case <-undo.Done():
+	}
 	err := undo.Err()
 	if err == nil {
 		err = s.writeManifest(report)

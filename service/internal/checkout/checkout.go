@@ -45,6 +45,10 @@ type Tree struct {
 // be the root of a git working tree, not bare, outside stateDir and not around
 // it. A merge, rebase, cherry-pick or bisect under way becomes a note.
 func Inspect(ctx context.Context, folder, stateDir string) (Tree, error) {
+	return inTime(ctx, folder, func() (Tree, error) { return inspect(ctx, folder, stateDir) })
+}
+
+func inspect(ctx context.Context, folder, stateDir string) (Tree, error) {
 	refuse := func(name, what, fix string) (Tree, error) {
 		return Tree{}, &Refusal{Name: name, What: what, Fix: fix}
 	}

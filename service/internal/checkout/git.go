@@ -29,8 +29,10 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, gitLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Dir = dir
+	// Git goes there itself: a start in a folder whose disk does not answer
+	// could not be cut off.
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
+	cmd.Dir, cmd.WaitDelay = string(filepath.Separator), time.Second
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "LC_ALL=C",
 		"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_PAGER=cat", "GIT_CONFIG_NOSYSTEM=1",
@@ -48,6 +50,35 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 	}
 	return out.String(), nil
 }
+
+// inTime runs fn, which touches the disk of path itself. When ctx ends or the
+// disk gives no answer within diskLimit, fn is left to itself, and what it finds
+// is nobody's.
+func inTime[T any](ctx context.Context, path string, fn func() (T, error)) (T, error) {
+	type result struct {
+		out T
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		out, err := fn()
+		done <- result{out, err}
+	}()
+	limit := time.NewTimer(diskLimit)
+	defer limit.Stop()
+	var none T
+	select {
+	case r := <-done:
+		return r.out, r.err
+	case <-ctx.Done():
+		return none, ctx.Err()
+	case <-limit.C:
+		return none, refuse("folder", fmt.Sprintf("The disk gave no answer within %d seconds about %s.", int(diskLimit.Seconds()), path), "Check that the disk it lies on can be reached.")
+	}
+}
+
+// diskLimit is for some looks at a folder, and some calls of git.
+const diskLimit = 20 * time.Second
 
 func firstLine(s string) string {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
@@ -104,6 +135,10 @@ func cutLast(s, sep string) (before, after string, found bool) {
 // repository itself (not the person's own configuration) could make git
 // execute. The start approval shows it.
 func Executables(ctx context.Context, folder string) ([]string, error) {
+	return inTime(ctx, folder, func() ([]string, error) { return executables(ctx, folder) })
+}
+
+func executables(ctx context.Context, folder string) ([]string, error) {
 	out, err := git(ctx, folder, "config", "--local", "--null", "--list")
 	if err != nil {
 		return nil, err

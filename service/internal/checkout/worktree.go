@@ -26,6 +26,10 @@ const maxName = 240
 // PlanWorktree names the worktree of mission, a folder beside tree on a new
 // branch, or refuses. It makes nothing.
 func PlanWorktree(ctx context.Context, tree Tree, stateDir, mission string) (Worktree, error) {
+	return inTime(ctx, tree.Path, func() (Worktree, error) { return planWorktree(ctx, tree, stateDir, mission) })
+}
+
+func planWorktree(ctx context.Context, tree Tree, stateDir, mission string) (Worktree, error) {
 	if !isMission(mission) {
 		return Worktree{}, fmt.Errorf("plan a worktree: %q is no mission", mission)
 	}

@@ -43,8 +43,14 @@ func (s *Supervisor) Adopt(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	recs = slices.DeleteFunc(recs, func(r Record) bool { return r.Phase == mission.Proposed })
-	notes := make(chan string, len(recs))
-	for _, r := range recs {
+	type said struct {
+		of   int
+		note string
+	}
+	notes := make(chan said, len(recs))
+	out := make([]string, 0, len(recs))
+	for i, r := range recs {
+		out = append(out, fmt.Sprintf("Mission %q: %s", r.Title, notLooked))
 		w, err := s.worker(r, ended)
 		if err != nil {
 			return nil, err
@@ -58,12 +64,15 @@ func (s *Supervisor) Adopt(ctx context.Context) ([]string, error) {
 			if err != nil {
 				note = fmt.Sprintf("Mission %q could not be looked at: %v", r.Title, err)
 			}
-			notes <- note
+			notes <- said{i, note}
 		})
 	}
-	out := make([]string, 0, len(recs))
 	for range recs {
-		out = append(out, <-notes)
+		select {
+		case x := <-notes:
+			out[x.of] = x.note
+		case <-ctx.Done(): // whatever holds up the others
+		}
 	}
 	slices.Sort(out)
 	return out, nil

@@ -16,6 +16,8 @@ const (
 	// prepareLimit is how long making a worktree and recording the base may
 	// take: git reads every file that it doesn't know.
 	prepareLimit = 2 * time.Minute
+	// changesLimit is how long a look at the changes may take in all.
+	changesLimit = 3 * time.Minute
 	// snapshotLimit is how long the end of a mission waits for a picture of
 	// its checkout. Without one its changes are those of the checkout today.
 	snapshotLimit = 10 * time.Second
@@ -32,36 +34,34 @@ func (s *Supervisor) prepare(ctx context.Context, r Record) (func(*Record), erro
 	if !make && base.Tree != "" {
 		return func(*Record) {}, nil
 	}
-	err := s.withGit(ctx, r.ID, func(git checkout.Git) error {
+	ready, err := withGit(ctx, s, r.ID, func(git checkout.Git) (func(*Record), error) {
+		wt, base := wt, base
 		if make {
 			made, err := checkout.AddWorktree(ctx, git, wt.Worktree)
 			if err != nil {
-				return fmt.Errorf("the worktree could not be made: %w", err)
+				return nil, fmt.Errorf("the worktree could not be made: %w", err)
 			}
 			wt = &Worktree{Worktree: made, Made: true}
 		}
 		if base.Tree == "" {
 			var err error
 			if base, err = checkout.TakeBase(ctx, git, r.Folder(), r.ID); err != nil {
-				return fmt.Errorf("the state of the checkout could not be recorded: %w", err)
+				return nil, fmt.Errorf("the state of the checkout could not be recorded: %w", err)
 			}
 		}
-		return nil
+		return func(r *Record) { r.Worktree, r.Base = wt, base }, nil
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		fault.Point("service.checkout-prepared")
 	}
-	fault.Point("service.checkout-prepared")
-	return func(r *Record) { r.Worktree, r.Base = wt, base }, nil
+	return ready, err
 }
 
 // picture records the checkout of a mission as it is and returns its tree.
 func (s *Supervisor) picture(ctx context.Context, r Record, name string) (tree string, err error) {
-	err = s.withGit(ctx, r.ID, func(git checkout.Git) (err error) {
-		tree, err = checkout.Snapshot(ctx, git, r.Folder(), r.ID, name)
-		return err
+	return withGit(ctx, s, r.ID, func(git checkout.Git) (string, error) {
+		return checkout.Snapshot(ctx, git, r.Folder(), r.ID, name)
 	})
-	return tree, err
 }
 
 // lostTrees has a picture of the checkout by mission, taken when its worker was
@@ -147,26 +147,32 @@ func (s *Supervisor) Changes(ctx context.Context, id, path string) (wire.Changes
 		}
 	}
 	own := r.Worktree != nil && r.Worktree.Made && !r.Worktree.Removed
-	var found checkout.Changes
-	err = s.withGit(ctx, id, func(git checkout.Git) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, changesLimit)
+	defer cancel()
+	type look struct {
+		checkout.Changes
+		state *wire.WorktreeState
+	}
+	found, err := withGit(ctx, s, id, func(git checkout.Git) (found look, err error) {
 		switch {
 		case r.Worktree != nil && !own:
-			found, err = checkout.DiffTrees(ctx, git, r.Worktree.Repository, r.Base.Tree, r.End, path)
+			found.Changes, err = checkout.DiffTrees(ctx, git, r.Worktree.Repository, r.Base.Tree, r.End, path)
 		case r.Phase.Terminal() && !own && r.End != "":
-			found, err = checkout.DiffTrees(ctx, git, r.Folder(), r.Base.Tree, r.End, path)
+			found.Changes, err = checkout.DiffTrees(ctx, git, r.Folder(), r.Base.Tree, r.End, path)
 		default:
-			found, err = checkout.Diff(ctx, git, r.Folder(), r.Base.Tree, lost.Tree, path)
+			found.Changes, err = checkout.Diff(ctx, git, r.Folder(), r.Base.Tree, lost.Tree, path)
 		}
 		if err != nil || !own {
-			return err
+			return found, err
 		}
 		state, err := checkout.InspectWorktree(ctx, git, r.Worktree.Worktree)
-		out.Worktree = stateView(state)
-		return err
+		found.state = stateView(state)
+		return found, err
 	})
 	if err != nil {
 		return out, gitRefused(err)
 	}
+	out.Worktree = found.state
 	for _, f := range found.Files {
 		out.Files = append(out.Files, wire.ChangedFile{
 			Path: f.Path, From: f.From, Status: f.Status, Added: f.Added, Removed: f.Removed, Binary: f.Binary, SinceLost: f.SinceLost,

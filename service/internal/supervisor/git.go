@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/reevehq/reeve/service/guard"
 	"github.com/reevehq/reeve/service/internal/checkout"
@@ -14,16 +15,28 @@ import (
 // start after a crash may have many checkouts to look at.
 const gitAtOnce = 4
 
+// gitLimit is how long a look at a checkout, or a change of it, may take in all.
+const gitLimit = 20 * time.Minute
+
+// errLeft is what git answers to those for whom nobody waits any more.
+var errLeft = errors.New("nobody waits for it any more")
+
 // withGit hands fn a git that runs in a short-lived guard: what a repository
 // makes git run is judged like what the mission's agent runs. The guard comes up
 // while fn does what needs none; it and everything that came of it are gone when
 // withGit returns.
-func (s *Supervisor) withGit(ctx context.Context, mission string, fn func(checkout.Git) error) error {
+//
+// When ctx ends and fn does not follow, since it waits for a disk that doesn't
+// answer, it is left to itself: fn must have no effect but through git and what
+// it returns.
+func withGit[T any](ctx context.Context, s *Supervisor, mission string, fn func(checkout.Git) (T, error)) (out T, err error) {
+	life, cancel := context.WithTimeout(ctx, gitLimit)
+	defer cancel()
 	select {
 	case s.gits <- struct{}{}:
 		defer func() { <-s.gits }()
-	case <-ctx.Done():
-		return ctx.Err()
+	case <-life.Done():
+		return out, life.Err()
 	}
 	type opened struct {
 		g   *guard.Git
@@ -37,15 +50,13 @@ func (s *Supervisor) withGit(ctx context.Context, mission string, fn func(checko
 		return opened{g, nil}
 	}
 	up := make(chan opened, 1) // has the guard that the next command gets
-	go func() { up <- open(ctx) }()
-	defer func() {
-		if last := <-up; last.g != nil {
-			last.g.Close()
-		}
-	}()
-	return fn(func(ctx context.Context, c checkout.GitCommand) ([]byte, error) {
+	go func() { up <- open(life) }()
+	git := func(ctx context.Context, c checkout.GitCommand) ([]byte, error) {
 		now := <-up
 		defer func() { up <- now }()
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(life, cancel)()
 		if now.g == nil && now.err == nil { // the last command ended it
 			now = open(ctx)
 		}
@@ -66,8 +77,50 @@ func (s *Supervisor) withGit(ctx context.Context, mission string, fn func(checko
 			return out, nil // no more was wanted
 		}
 		return out, gitFailure{failed}
-	})
+	}
+	type result struct {
+		out T
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		out, err := fn(git)
+		done <- result{out, err}
+	}()
+	close := func(last opened) {
+		if last.g != nil {
+			last.g.Close()
+		}
+		up <- opened{nil, errLeft}
+	}
+	var r result
+	select {
+	case r = <-done:
+		close(<-up)
+		return r.out, r.err
+	case <-life.Done():
+	}
+	// A git that runs ends with ctx, and fn with it.
+	follow := time.NewTimer(followLimit)
+	defer follow.Stop()
+	select {
+	case r = <-done:
+		close(<-up)
+		return r.out, r.err
+	case <-follow.C:
+	}
+	select {
+	case r = <-done:
+		close(<-up)
+		return r.out, r.err
+	case last := <-up: // no git runs
+		close(last)
+		return out, life.Err()
+	}
 }
+
+// followLimit is how long fn may take to see that ctx has ended.
+const followLimit = time.Second
 
 // gitFailure is a git that answered with an error.
 type gitFailure struct{ *guard.GitError }

@@ -438,6 +438,33 @@ func (w *worker) lost(g *guard.Client) {
 	})
 }
 
+// contextLimit is how long the disk of a checkout may take to remove two files.
+const contextLimit = 2 * time.Second
+
+// removeContext takes the files for the bridges of Codex out of the checkout,
+// which a guard does itself unless it was killed. A disk that doesn't answer
+// holds up nothing: they are removed when it does, or stay.
+func (w *worker) removeContext() {
+	if b := w.s.bridge(w.rec); b == nil || b.Provider != "codex" {
+		return
+	}
+	done := make(chan struct{})
+	folder, attempt, mission, log := w.rec.Folder(), w.rec.Attempt, w.rec.ID, w.s.Log
+	go func() {
+		defer close(done)
+		if err := contextfile.Remove(folder, attempt); err != nil {
+			log.Warn("the files for a bridge were not removed", "mission", mission, "err", err)
+		}
+	}()
+	limit := time.NewTimer(contextLimit)
+	defer limit.Stop()
+	select {
+	case <-done:
+	case <-limit.C:
+	case <-w.s.ctx.Done():
+	}
+}
+
 // settleLost decides what becomes of a mission whose guard is gone; left names
 // what could not be ended.
 func (w *worker) settleLost(left []string) {
@@ -449,10 +476,7 @@ func (w *worker) settleLost(left []string) {
 		w.again = append(w.again, func() { w.settleLost(left) })
 		return
 	}
-	// A guard takes the files for bridges away itself, unless it was killed.
-	if err := contextfile.Remove(w.rec.Folder(), w.rec.Attempt); err != nil {
-		w.s.Log.Warn("the files for a bridge were not removed", "mission", w.rec.ID, "err", err)
-	}
+	w.removeContext()
 	if w.ended != nil {
 		left = append(left, w.ended.Left...)
 	}

@@ -119,19 +119,24 @@ func (s *Supervisor) Worktree(ctx context.Context, id string, p wire.WorktreePar
 	}
 	defer release()
 
-	var done string
-	var change func(*Worktree)
-	var state *wire.WorktreeState
-	err = s.withGit(ctx, id, func(git checkout.Git) (err error) {
-		done, change, err = actOn(ctx, git, wt, p)
-		if err == nil && p.Action == wire.WorktreeRemove {
-			return nil
+	type acted struct {
+		done   string
+		change func(*Worktree)
+		state  *wire.WorktreeState
+		err    error // of the act; how it stands is told all the same
+	}
+	did, err := withGit(ctx, s, id, func(git checkout.Git) (a acted, _ error) {
+		a.done, a.change, a.err = actOn(ctx, git, wt, p)
+		if a.err == nil && p.Action == wire.WorktreeRemove {
+			return a, nil
 		}
-		if now, e := checkout.InspectWorktree(ctx, git, wt); e == nil {
-			state = stateView(now)
+		if now, err := checkout.InspectWorktree(ctx, git, wt); err == nil {
+			a.state = stateView(now)
 		}
-		return err
+		return a, nil
 	})
+	err = errors.Join(err, did.err)
+	done, change, state := did.done, did.change, did.state
 	if err != nil {
 		err = gitRefused(err)
 		var refused *wire.Error
