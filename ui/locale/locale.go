@@ -1,6 +1,7 @@
-// Package locale makes the locale C.UTF-8, which is legal and common, readable
-// for Fyne: it takes the C for a language, and logs an error at its start and
-// for every font. Import it for its effect. It imports nothing but the standard
+// Package locale makes locales that are legal and common readable for Fyne, which
+// logs an error at its start and for every font of others: of C.UTF-8 it takes
+// the C for a language, and of de_DE@euro the @euro for a part of the country.
+// Import it for its effect. It imports nothing but the standard
 // library, so it is initialised before Fyne looks.
 package locale
 
@@ -16,9 +17,14 @@ func init() {
 			continue
 		}
 		// Programs that are started from here see it, too: it says the language
-		// that C has.
-		if language, _, _ := strings.Cut(v, "."); v != language && (language == "C" || language == "POSIX") && os.Getenv("LANGUAGE") == "" {
-			_ = os.Setenv("LANGUAGE", "en")
+		// that the locale has.
+		language, _, encoded := strings.Cut(v, ".")
+		language, _, modified := strings.Cut(language, "@")
+		if encoded && (language == "C" || language == "POSIX") {
+			language, modified = "en", true
+		}
+		if modified && os.Getenv("LANGUAGE") == "" {
+			_ = os.Setenv("LANGUAGE", language)
 		}
 		return
 	}
