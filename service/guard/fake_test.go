@@ -34,6 +34,7 @@ import (
 //	@say <text>                    text without a newline
 //	@final <text>                  the agent's last message
 //	@fail <code>                   the turn fails with this code
+//	@interrupted                   the turn ends as one that was interrupted
 type fake struct {
 	name   string
 	resume bool
@@ -230,6 +231,8 @@ func (c *fakeConn) read(out io.Reader, cmd *exec.Cmd, resumed bool) {
 			c.mu.Lock()
 			c.code = mission.Code(rest)
 			c.mu.Unlock()
+		case "@interrupted":
+			c.finish(mission.TurnOutcome{Outcome: mission.Interrupted})
 		case "@end":
 			o := mission.TurnOutcome{Outcome: mission.Succeeded}
 			if f[1] != "0" {

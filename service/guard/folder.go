@@ -24,7 +24,7 @@ var errFolderSilent = errors.New("the folder does not answer")
 // be started in a checkout that does not answer.
 func folderSilent() mission.TurnOutcome {
 	out := mission.FailedTurn(mission.StageExecution, mission.LocalExecutionFailure)
-	out.Why = "The folder of this mission does not answer. Check the disk or the network mount that it is on."
+	out.Why = "The folder of this mission does not answer. Check the disk or the network mount that it is on, then resume the mission."
 	return out
 }
 

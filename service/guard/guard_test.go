@@ -174,6 +174,12 @@ func TestProviderDies(t *testing.T) {
 	if fin := finished(t, c); fin.Outcome != "failed" || fin.Code != "local_execution_failure" || !fin.Retryable {
 		t.Fatalf("%+v", fin)
 	}
+	// It says so, and nobody asked for it: else it would be run again at once
+	// and for ever.
+	w.turn(c, `echo @interrupted`)
+	if fin := finished(t, c); fin.Outcome != "failed" || fin.Code != "local_execution_failure" || !fin.Retryable || !strings.Contains(fin.Message, "by itself") || fin.Why != fin.Message {
+		t.Fatalf("%+v", fin)
+	}
 	w.turn(c, `echo '@fail rate_limited'`)
 	if fin := finished(t, c); fin.Outcome != "failed" || fin.Code != "rate_limited" {
 		t.Fatalf("%+v", fin)

@@ -314,6 +314,11 @@ func (g *guard) finishLocked(t *turn, out *wire.TurnFinished) {
 		setFailure(out, mission.FailedTurn(mission.StageExecution, mission.PrivateStateFailure))
 	case t.cause != "" && out.Outcome != string(mission.Succeeded):
 		clearFailure(out, mission.Interrupted)
+	case t.cause == "" && out.Outcome == string(mission.Interrupted):
+		// Nobody asked for it. An interrupted turn goes on at once, and this one
+		// would do so again and again.
+		setFailure(out, mission.FailedTurn(mission.StageExecution, mission.LocalExecutionFailure))
+		out.Why = "The agent broke its turn off by itself; look at the transcript, then resume the mission."
 	case out.Outcome == "":
 		setFailure(out, mission.FailedTurn(mission.StageExecution, mission.Unknown))
 	}
