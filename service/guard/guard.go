@@ -394,8 +394,14 @@ func (g *guard) endTree(c cause) (ended int, left []string) {
 	for _, id := range ids {
 		left = append(left, describe(id))
 	}
+	if err != nil && len(left) == 0 {
+		left = []string{unlisted}
+	}
 	return max(ended-len(left), 0), left
 }
+
+// unlisted stands for what may be left where nobody can tell.
+const unlisted = "processes that could not be listed"
 
 func (g *guard) currentTree() *proc.Tree {
 	g.mu.Lock()

@@ -575,7 +575,7 @@ func (g *guard) endSince(base map[proc.ID]bool) (ended int, left []string) {
 		members, err := g.currentTree().Members()
 		if err != nil {
 			g.logger.Error("the process tree can't be read", "error", err)
-			return len(signalled), nil
+			return len(signalled), []string{unlisted}
 		}
 		var more []proc.ID
 		for _, id := range members {

@@ -76,10 +76,15 @@ func ownGroup() (dir, path string, err error) {
 	return dir, path, err
 }
 
+// mountInfo is changed by tests.
+var mountInfo = "/proc/self/mountinfo"
+
+var errNoGroups = errors.New("no cgroup v2 is mounted")
+
 // groupDir finds the directory of a cgroup v2 by its path as /proc shows it.
 // The v2 tree may be mounted alone or beside v1 trees.
 func groupDir(path string) (string, error) {
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	mounts, err := os.ReadFile(mountInfo)
 	if err != nil {
 		return "", err
 	}
@@ -97,7 +102,7 @@ func groupDir(path string) (string, error) {
 			return filepath.Join(at, rest), nil
 		}
 	}
-	return "", errors.New("no cgroup v2 is mounted")
+	return "", errNoGroups
 }
 
 // EndGroup ends every process of a control group that a tree was made with,
@@ -116,8 +121,11 @@ func EndGroup(ctx context.Context, group string) (left []ID, err error) {
 		return nil, fmt.Errorf("end the control group %s: this process lives in it", group)
 	}
 	dir, err := groupDir(group)
-	if err != nil {
+	if errors.Is(err, errNoGroups) {
 		return nil, nil // nothing can live in a group that is not there
+	}
+	if err != nil {
+		return nil, fmt.Errorf("end the control group %s: %w", group, err)
 	}
 	for {
 		pids, err := groupPIDs(dir)

@@ -257,6 +257,9 @@ func guard(args []string) error {
 		case "kill":
 			left, err := tree.Kill(ctx)
 			answer(reply{Left: left, Err: text(err)})
+		case "group": // takes another control group for its own
+			tree.group = rest
+			answer(reply{})
 		case "close":
 			answer(reply{Err: text(tree.Close())})
 		}

@@ -23,7 +23,8 @@ const rescan = 50 * time.Millisecond
 // tree is proven to be empty, which it may be early.
 //
 // left names the members that still ran when ctx ended or when the system
-// refused to kill all that were left; the error then is ErrLeft and says why.
+// refused to kill all that were left; the error then is ErrLeft and says why. It
+// names none where they could not be listed, which keeps nobody from being killed.
 // Give ctx a deadline: a process stuck in the kernel can outlive any signal.
 func (t *Tree) Stop(ctx context.Context, plan StopPlan) (left []ID, err error) {
 	return t.end(ctx, []step{
@@ -52,15 +53,12 @@ func (t *Tree) end(ctx context.Context, steps []step) ([]ID, error) {
 		for at+1 < len(steps) && time.Since(begin) >= steps[at+1].after {
 			at++
 		}
-		members, err := t.Members()
-		if err != nil {
-			return nil, fmt.Errorf("stop the tree: %w", err)
-		}
-		if len(members) == 0 && t.empty() {
+		members, unlisted := t.Members()
+		if unlisted == nil && len(members) == 0 && t.empty() {
 			return nil, nil
 		}
 		if err := ctx.Err(); err != nil {
-			return members, fmt.Errorf("%w: %v: %w", ErrLeft, members, errors.Join(err, refused))
+			return members, fmt.Errorf("%w: %v: %w", ErrLeft, members, errors.Join(err, refused, unlisted))
 		}
 
 		killing := at >= 0 && steps[at].sig == os.Kill
@@ -86,7 +84,7 @@ func (t *Tree) end(ctx context.Context, steps []step) ([]ID, error) {
 		if at+1 < len(steps) {
 			wait = min(wait, max(0, steps[at+1].after-time.Since(begin)))
 		}
-		if len(members) > 0 { // else someone slipped through the look: look again
+		if len(members) > 0 || unlisted != nil { // else someone slipped through the look: look again
 			waitAny(ctx, members, wait)
 		}
 	}

@@ -292,6 +292,41 @@ func mustGoGroup(t *testing.T, g reply) {
 	}
 }
 
+// A look at the members that fails keeps nobody from being ended.
+func TestMembersThatCantBeListed(t *testing.T) {
+	p := run(t, self("guard", "subreaper"))
+	p.answer()
+	p.ask("start orphan setsid wait stubborn")
+	pids, _ := p.ready(1)
+	group := t.TempDir()
+	if err := os.Mkdir(filepath.Join(group, "cgroup.procs"), 0o700); err != nil { // a folder in the place of the list
+		t.Fatal(err)
+	}
+	p.ask("group " + group)
+	if r := p.ask("members"); r.Err == "" {
+		t.Fatalf("the members can be listed, so this proves nothing: %v", r.Members)
+	}
+	if r := p.ask("stop 0 10 20"); r.Err != "" || len(r.Left) > 0 {
+		t.Errorf("left %v, %s", r.Left, r.Err)
+	}
+	mustGone(t, pids)
+}
+
+// What can't be looked up is not taken for what is not there.
+func TestEndGroupWithoutMounts(t *testing.T) {
+	mountInfo = filepath.Join(t.TempDir(), "none")
+	defer func() { mountInfo = "/proc/self/mountinfo" }()
+	if _, err := EndGroup(t.Context(), "/reeve-x"); err == nil {
+		t.Error("a group is said to be empty that could not be found")
+	}
+	if err := os.WriteFile(mountInfo, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := EndGroup(t.Context(), "/reeve-x"); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
 // What the kernel does not let the guard end is named, and Kill returns.
 func TestRefusedByTheKernel(t *testing.T) {
 	if !isRoot(t) {
