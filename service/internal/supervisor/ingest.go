@@ -399,14 +399,13 @@ func (w *worker) turnFinished(t wire.TurnFinished, seq uint64) error {
 	if w.rec.Phase != mission.Working {
 		err := w.commit(change, mark)
 		w.announce(done, err)
+		w.pausing = w.pausing && err != nil
 		return err
 	}
 	fault.Point("service.turn-end-read")
 	err := w.step(event, change, mark)
 	w.announce(done, err)
-	if err == nil {
-		w.pausing = false
-	}
+	w.pausing = w.pausing && err != nil
 	fault.Point("service.turn-end-journaled")
 	return err
 }
