@@ -154,7 +154,7 @@ func stage(ctx context.Context, run Git, path string) (_ *index, err error) {
 	if err := copyIndex(filepath.Join(gitDir, "index"), file); err != nil {
 		return nil, err
 	}
-	x.at = at{run: run, dir: path,
+	x.at = at{run: run, dir: path, within: slowLimit,
 		// The work tree is this folder, whatever core.worktree says by now,
 		// and objects are what their names say.
 		env: []string{"GIT_INDEX_FILE=" + file, "GIT_DIR=" + gitDir, "GIT_WORK_TREE=" + path, "GIT_NO_REPLACE_OBJECTS=1"},

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/reevehq/reeve/service/internal/checkout/contextfile"
 )
@@ -47,7 +46,7 @@ func CommitWorktree(ctx context.Context, run Git, w Worktree, message string) er
 	if s.Uncommitted.Count+s.Untracked.Count == 0 {
 		return refuse("nothing to commit", fmt.Sprintf("Everything in %s is committed.", w.Path), "Merge the branch, or remove the worktree.")
 	}
-	a := at{run: run, dir: w.Path, config: append([]string{"user.useConfigOnly=true"}, offline...)}
+	a := at{run: run, dir: w.Path, within: slowLimit, config: append([]string{"user.useConfigOnly=true"}, offline...)}
 	tracked, err := a.list(ctx, append([]string{"ls-files", "-z", "--"}, contextfile.Names()...)...)
 	if err != nil {
 		return err
@@ -106,7 +105,7 @@ func MergeWorktree(ctx context.Context, run Git, w Worktree) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	a := at{run: run, dir: w.Repository, config: []string{"user.useConfigOnly=true", "rerere.enabled=false", "merge.directoryRenames=false"}}
+	a := at{run: run, dir: w.Repository, within: slowLimit, config: []string{"user.useConfigOnly=true", "rerere.enabled=false", "merge.directoryRenames=false"}}
 	changed, err := a.list(ctx, "status", "--porcelain", "-z", "--untracked-files=no", "--no-renames", "--ignore-submodules=dirty")
 	if err != nil {
 		return "", err
@@ -124,7 +123,7 @@ func MergeWorktree(ctx context.Context, run Git, w Worktree) (string, error) {
 	}
 
 	m := a
-	m.within, m.whole = mergeLimit, true
+	m.whole = true
 	_, err = m.call(ctx, nil, "merge", "--quiet", "--ff", "--commit", "--no-squash", "--no-edit", "--no-verify", "--no-autostash", "--no-stat", "--no-rerere-autoupdate",
 		"-m", fmt.Sprintf("Merge branch '%s' into %s", w.Branch, into), s.Tip)
 	if err == nil {
@@ -156,10 +155,6 @@ func MergeWorktree(ctx context.Context, run Git, w Worktree) (string, error) {
 	}
 	return "", refuse("merge", fmt.Sprintf("Git could not merge %s in %s: %s", w.Branch, w.Repository, why), "Mend what git names, then try again.")
 }
-
-// mergeLimit is how long a merge may take: filters of the repository may fetch
-// each file from somewhere.
-const mergeLimit = 15 * time.Minute
 
 // inTheWay lists what the branch added and HEAD does not track, but which is
 // there: a merge overwrites ignored files without a word.

@@ -56,6 +56,11 @@ type at struct {
 	whole  bool
 }
 
+// slowLimit is how long git may take that goes through all files: there may be
+// many, and filters may fetch each from somewhere. The caller's ctx ends sooner
+// where nobody waits that long.
+const slowLimit = 15 * time.Minute
+
 // offline are settings for calls that have no need of a network: a partial
 // clone would fetch what it lacks, with programs that the repository names.
 var offline = []string{"protocol.allow=never"}

@@ -92,7 +92,7 @@ func AddWorktree(ctx context.Context, run Git, w Worktree) (Worktree, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return w, fmt.Errorf("look at %s: %w", w.Path, err)
 	}
-	a := at{run: run, dir: w.Repository}
+	a := at{run: run, dir: w.Repository, within: slowLimit}
 	if _, err := a.call(ctx, nil, "worktree", "add", "--quiet", "--no-track", "-b", w.Branch, "--", w.Path, w.Base); err != nil {
 		if why := said(err); why != "" {
 			return w, refuse("worktree", fmt.Sprintf("Git could not make the worktree %s: %s", w.Path, why), "Mend what git names, or work in the folder itself.")

@@ -1,6 +1,7 @@
 package checkout_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -609,5 +610,40 @@ func TestInspectWorktreeChangesNothing(t *testing.T) {
 	}
 	if person(t, w.Repository) != before || read(t, filepath.Join(w.GitDir, "index")) != index {
 		t.Error("looking changed something")
+	}
+}
+
+// TestSlowGitHasTime: what goes through all files of a large repository is not
+// cut off with the commands that answer at once.
+func TestSlowGitHasTime(t *testing.T) {
+	t.Parallel()
+	direct := directExec(t)
+	within := map[string]time.Duration{}
+	run := func(ctx context.Context, c checkout.GitCommand) ([]byte, error) {
+		within[c.Args[0]] = c.Within
+		return direct(ctx, c)
+	}
+	dir := repo(t, filepath.Join(t.TempDir(), "project"))
+	w, err := plan(t, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w, err = checkout.AddWorktree(t.Context(), run, w); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(w.Path, "a"), "1\n")
+	if _, err := checkout.TakeBase(t.Context(), run, w.Path, mission); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkout.CommitWorktree(t.Context(), run, w, "work"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := checkout.MergeWorktree(t.Context(), run, w); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"worktree", "add", "commit", "merge"} {
+		if within[command] < 10*time.Minute {
+			t.Errorf("git %s has %v", command, within[command])
+		}
 	}
 }

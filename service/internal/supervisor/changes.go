@@ -14,8 +14,9 @@ import (
 
 const (
 	// prepareLimit is how long making a worktree and recording the base may
-	// take: git reads every file that it doesn't know.
-	prepareLimit = 2 * time.Minute
+	// take: git writes every file, and reads every one that it doesn't know. A
+	// stop ends it at once.
+	prepareLimit = 20 * time.Minute
 	// changesLimit is how long a look at the changes may take in all.
 	changesLimit = 3 * time.Minute
 	// snapshotLimit is how long the end of a mission waits for a picture of
@@ -25,36 +26,33 @@ const (
 
 // prepare makes the checkout ready before anything of the agent runs: the
 // mission's worktree is made and the base of its changes recorded, whichever
-// is not there yet. It returns what to journal.
-func (s *Supervisor) prepare(ctx context.Context, r Record) (func(*Record), error) {
+// is not there yet. It journals each by itself, so that a worktree always has an
+// owner, also when the start fails after it.
+func (s *Supervisor) prepare(ctx context.Context, r Record, journal func(func(*Record)) error) error {
 	ctx, cancel := context.WithTimeout(ctx, prepareLimit)
 	defer cancel()
-	wt, base := r.Worktree, r.Base
-	make := wt != nil && !wt.Made
-	if !make && base.Tree != "" {
-		return func(*Record) {}, nil
+	if wt := r.Worktree; wt != nil && !wt.Made {
+		made, err := withGit(ctx, s, r.ID, func(git checkout.Git) (checkout.Worktree, error) {
+			return checkout.AddWorktree(ctx, git, wt.Worktree)
+		})
+		if err != nil {
+			return fmt.Errorf("the worktree could not be made: %w", err)
+		}
+		if err := journal(func(r *Record) { r.Worktree = &Worktree{Worktree: made, Made: true} }); err != nil {
+			return err
+		}
 	}
-	ready, err := withGit(ctx, s, r.ID, func(git checkout.Git) (func(*Record), error) {
-		wt, base := wt, base
-		if make {
-			made, err := checkout.AddWorktree(ctx, git, wt.Worktree)
-			if err != nil {
-				return nil, fmt.Errorf("the worktree could not be made: %w", err)
-			}
-			wt = &Worktree{Worktree: made, Made: true}
-		}
-		if base.Tree == "" {
-			var err error
-			if base, err = checkout.TakeBase(ctx, git, r.Folder(), r.ID); err != nil {
-				return nil, fmt.Errorf("the state of the checkout could not be recorded: %w", err)
-			}
-		}
-		return func(r *Record) { r.Worktree, r.Base = wt, base }, nil
+	if r.Base.Tree != "" {
+		return nil
+	}
+	base, err := withGit(ctx, s, r.ID, func(git checkout.Git) (checkout.Base, error) {
+		return checkout.TakeBase(ctx, git, r.Folder(), r.ID)
 	})
-	if err == nil {
-		fault.Point("service.checkout-prepared")
+	if err != nil {
+		return fmt.Errorf("the state of the checkout could not be recorded: %w", err)
 	}
-	return ready, err
+	fault.Point("service.checkout-prepared")
+	return journal(func(r *Record) { r.Base = base })
 }
 
 // picture records the checkout of a mission as it is and returns its tree.
@@ -77,7 +75,7 @@ func (w *worker) pictureLoss() {
 		return
 	}
 	w.async(func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, prepareLimit)
+		ctx, cancel := context.WithTimeout(ctx, changesLimit)
 		defer cancel()
 		tree, err := w.s.picture(ctx, r, "lost")
 		if err != nil {

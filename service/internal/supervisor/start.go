@@ -27,27 +27,26 @@ func (w *worker) start() {
 	r := w.rec.clone()
 	w.starting = true
 	var unended error
-	fetching, forgo := context.WithCancel(w.s.ctx)
+	coming, forgo := context.WithCancel(w.s.ctx)
 	w.forgo = forgo
 	w.async(func(ctx context.Context) error {
-		secrets, err := w.fetch(fetching, r)
-		forgo()
+		defer forgo()
+		secrets, err := w.fetch(coming, r)
 		if err != nil {
 			return err
 		}
-		ready, err := w.s.prepare(ctx, r)
-		var seen checkout.Sight
-		if err == nil {
-			seen, err = w.s.look(ctx, r)
-		}
-		if err == nil {
-			err = w.do(ctx, func(w *worker) error {
-				// A worktree is known by more than its name now.
-				err := w.commit(ready, func(tx *store.Tx) error { return checkout.Take(tx, seen, r.ID, r.Attempt, w.s.now()) })
+		err = w.s.prepare(coming, r, func(change func(*Record)) error {
+			// A worktree is known by more than its name now.
+			seen, err := w.s.look(ctx, r)
+			if err != nil {
+				return err
+			}
+			return w.do(ctx, func(w *worker) error {
+				err := w.commit(change, func(tx *store.Tx) error { return checkout.Take(tx, seen, r.ID, r.Attempt, w.s.now()) })
 				r = w.rec.clone()
 				return err
 			})
-		}
+		})
 		if err != nil {
 			return err
 		}

@@ -31,7 +31,7 @@ type worker struct {
 	alive               mission.GuardState // what is known of the guard
 	claimed             *wire.ClaimResult  // of an adopted guard, until the journal has caught up with it
 	starting            bool               // a guard is being brought up
-	forgo               func()             // gives up fetching the secrets of the guard to come; nil before the first
+	forgo               func()             // gives up fetching the secrets of the guard to come, and its checkout; nil before the first
 	calling             bool               // a guard call for a turn is under way
 	pausing             bool               // the turn in flight is to end in paused
 	ended               *wire.SessionEnded
