@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -113,6 +116,37 @@ func DropRefs(ctx context.Context, run Git, path, mission string) error {
 	}
 	_, err = a.call(ctx, []byte(out+"\n"), "update-ref", "--no-deref", "--stdin")
 	return err
+}
+
+// DropOldRefs removes from the repository at path the references of every
+// mission that recorded nothing there since the given time, unless keep says
+// that they are needed.
+func DropOldRefs(ctx context.Context, run Git, path string, since time.Time, keep func(mission string) bool) error {
+	a := at{run: run, dir: path, config: offline}
+	out, err := a.line(ctx, "for-each-ref", "--format=%(refname:lstrip=2) %(committerdate:unix)", "refs/reeve/")
+	if err != nil || out == "" {
+		return err
+	}
+	newest := map[string]int64{}
+	for line := range strings.SplitSeq(out, "\n") {
+		name, date, _ := strings.Cut(line, " ")
+		mission, _, _ := strings.Cut(name, "/")
+		// What has no date is nothing that was recorded here.
+		if n, err := strconv.ParseInt(date, 10, 64); err != nil {
+			newest[mission] = math.MaxInt64
+		} else {
+			newest[mission] = max(newest[mission], n)
+		}
+	}
+	for _, mission := range slices.Sorted(maps.Keys(newest)) {
+		if !isMission(mission) || newest[mission] >= since.Unix() || keep(mission) {
+			continue
+		}
+		if err := DropRefs(ctx, run, path, mission); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // index is a copy of a checkout's index that was brought to what the work tree

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/reevehq/reeve/service/internal/checkout"
 )
@@ -193,5 +194,32 @@ func TestBaseAndDiff(t *testing.T) {
 	}
 	if err := checkout.DropRefs(t.Context(), run, dir, "m-1"); err != nil {
 		t.Errorf("a second time: %v", err)
+	}
+}
+
+// What missions recorded long ago goes; what is younger, or needed, or nothing
+// that was recorded, stays.
+func TestDropOldRefs(t *testing.T) {
+	dir, run := repo(t, filepath.Join(t.TempDir(), "r")), directExec(t)
+	write(t, filepath.Join(dir, "a"), "a\n")
+	commitAll(t, dir, "first")
+	day := time.Now().Add(-24 * time.Hour)
+	old := filepath.Join(t.TempDir(), "old")
+	write(t, old, fmt.Sprintf("tree %s\nauthor x <x@y> %d +0000\ncommitter x <x@y> %[2]d +0000\n\nold\n", gitOut(t, dir, "rev-parse", "HEAD^{tree}"), day.Add(-time.Hour).Unix()))
+	commit, blob := gitOut(t, dir, "hash-object", "-w", "-t", "commit", old), gitOut(t, dir, "hash-object", "-w", old)
+	for ref, to := range map[string]string{
+		"m-old/base": commit, "m-old/end": commit, "m-needed/base": commit, "m-young/base": commit, "theirs": commit, "m-odd/base": commit, "m-odd/blob": blob,
+	} {
+		gitIn(t, dir, "update-ref", "refs/reeve/"+ref, to)
+	}
+	if _, err := checkout.Snapshot(t.Context(), run, dir, "m-young", "end"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := checkout.DropOldRefs(t.Context(), run, dir, day, func(m string) bool { return m == "m-needed" }); err != nil {
+			t.Fatal(err)
+		}
+		left := strings.Fields(gitOut(t, dir, "for-each-ref", "--format=%(refname:lstrip=2)", "refs/reeve/"))
+		same(t, left, []string{"m-needed/base", "m-odd/base", "m-odd/blob", "m-young/base", "m-young/end", "theirs"})
 	}
 }

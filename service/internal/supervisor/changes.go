@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/reevehq/reeve/ipc/wire"
@@ -46,13 +47,36 @@ func (s *Supervisor) prepare(ctx context.Context, r Record, journal func(func(*R
 		return nil
 	}
 	base, err := withGit(ctx, s, r.ID, func(git checkout.Git) (checkout.Base, error) {
-		return checkout.TakeBase(ctx, git, r.Folder(), r.ID)
+		base, err := checkout.TakeBase(ctx, git, r.Folder(), r.ID)
+		if err != nil {
+			return base, err
+		}
+		if err := s.dropOld(ctx, git, r.Folder()); err != nil {
+			s.Log.Warn("what earlier missions recorded of a checkout could not be dropped", "mission", r.ID, "err", err)
+		}
+		return base, nil
 	})
 	if err != nil {
 		return fmt.Errorf("the state of the checkout could not be recorded: %w", err)
 	}
 	fault.Point("service.checkout-prepared")
 	return journal(func(r *Record) { r.Base = base })
+}
+
+// keepRecorded is how long a repository keeps what was recorded of a mission's
+// checkout, untracked files included. Git then removes it in its own time.
+const keepRecorded = 30 * 24 * time.Hour
+
+// dropOld drops from a repository what missions recorded there long ago. The next
+// mission there does it, so nothing grows and nothing runs unasked.
+func (s *Supervisor) dropOld(ctx context.Context, git checkout.Git, path string) error {
+	var live []Record
+	if err := s.DB.View(func(tx *store.Tx) (err error) { live, err = LoadLive(tx); return }); err != nil {
+		return err
+	}
+	return checkout.DropOldRefs(ctx, git, path, s.now().Add(-keepRecorded), func(mission string) bool {
+		return slices.ContainsFunc(live, func(r Record) bool { return r.ID == mission })
+	})
 }
 
 // picture records the checkout of a mission as it is and returns its tree.
@@ -167,6 +191,9 @@ func (s *Supervisor) Changes(ctx context.Context, id, path string) (wire.Changes
 		found.state = stateView(state)
 		return found, err
 	})
+	if err != nil && r.Phase.Terminal() && s.now().Sub(r.EndedAt) > keepRecorded {
+		return out, wire.Errorf(wire.CodeNotFound, "This mission ended more than 30 days ago, and what it changed may no longer be kept: %v.", err)
+	}
 	if err != nil {
 		return out, gitRefused(err)
 	}
