@@ -43,11 +43,13 @@ type SessionStarted struct {
 	PID             int    `json:"pid"`
 }
 
-// SessionEnded: the guard is done; Left names what could not be ended.
+// SessionEnded: the guard is done; Left names what could not be ended, and
+// Processes says which those are, where that is known.
 type SessionEnded struct {
-	Reason string   `json:"reason"`
-	Ended  int      `json:"ended_processes"`
-	Left   []string `json:"left,omitempty"`
+	Reason    string    `json:"reason"`
+	Ended     int       `json:"ended_processes"`
+	Left      []string  `json:"left,omitempty"`
+	Processes []Process `json:"left_processes,omitempty"`
 }
 
 // TurnStarted opens a turn; Prompt is what the provider was given.

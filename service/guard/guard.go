@@ -298,7 +298,7 @@ func (g *guard) end() {
 	if talk != nil {
 		g.close(talk, stopGrace)
 	}
-	ended, left := g.endTree(c)
+	ended, left, who := g.endTree(c)
 	if talk != nil {
 		g.awaitEvents(talk)
 	}
@@ -308,7 +308,7 @@ func (g *guard) end() {
 	}
 	g.mu.Lock()
 	g.result = wire.GuardStopResult{Ended: ended, Left: left}
-	_ = g.appendLocked(wire.KindSessionEnded, wire.SessionEnded{Reason: reason, Ended: ended, Left: left})
+	_ = g.appendLocked(wire.KindSessionEnded, wire.SessionEnded{Reason: reason, Ended: ended, Left: left, Processes: who})
 	_ = g.syncLocked()
 	fault.Point("guard.end-logged")
 	g.mu.Unlock()
@@ -357,7 +357,7 @@ const killFor = 3 * time.Second
 
 // endTree ends everything that the guard started. It counts what was there
 // beside the provider's own process, and names what the system would not end.
-func (g *guard) endTree(c cause) (ended int, left []string) {
+func (g *guard) endTree(c cause) (ended int, left []string, who []wire.Process) {
 	plan := stopPlan(c)
 	within := plan.Kill + killFor
 	if c != causeDeadline {
@@ -392,12 +392,12 @@ func (g *guard) endTree(c cause) (ended int, left []string) {
 		g.logger.Error("the process tree could not be ended", "error", err)
 	}
 	for _, id := range ids {
-		left = append(left, describe(id))
+		left, who = append(left, describe(id)), append(who, wire.Process(id))
 	}
 	if err != nil && len(left) == 0 {
 		left = []string{unlisted}
 	}
-	return max(ended-len(left), 0), left
+	return max(ended-len(left), 0), left, who
 }
 
 // unlisted stands for what may be left where nobody can tell.

@@ -111,7 +111,7 @@ func (g *guard) runTurn(t *turn) {
 		if c == causeInterrupt && final != nil {
 			how = "" // it obeyed; what it left gets the usual time
 		}
-		ended, left = g.endTree(how)
+		ended, left, _ = g.endTree(how)
 		if talk != nil {
 			if c == causeMemory {
 				g.close(talk, hastily)

@@ -88,7 +88,7 @@ func (w *worker) apply(e wire.Entry) error {
 		return applyTo(e, func(t wire.TurnFinished) error { return w.turnFinished(t, e.Seq) })
 	case wire.KindSessionEnded:
 		return applyTo(e, func(s wire.SessionEnded) error {
-			w.ended = &s
+			w.rec.Ended = &s
 			return nil
 		})
 	}
@@ -464,6 +464,26 @@ func (w *worker) removeContext() {
 	}
 }
 
+// stillLeft names what the guard could not end and may still be running. Of what
+// it only had words for nobody can look again, so a person is told once.
+func (w *worker) stillLeft() (left []string) {
+	e := w.rec.Ended
+	if e == nil || len(e.Left) == 0 {
+		return nil
+	}
+	if len(e.Processes) == 0 {
+		told := *e
+		told.Left, w.rec.Ended = nil, &told
+		return e.Left
+	}
+	for i, p := range e.Processes {
+		if proc.ID(p).State() != proc.Gone {
+			left = append(left, e.Left[min(i, len(e.Left)-1)])
+		}
+	}
+	return left
+}
+
 // settleLost decides what becomes of a mission whose guard is gone; left names
 // what could not be ended.
 func (w *worker) settleLost(left []string) {
@@ -476,16 +496,14 @@ func (w *worker) settleLost(left []string) {
 		return
 	}
 	w.removeContext()
-	if w.ended != nil {
-		left = append(left, w.ended.Left...)
-	}
+	left = append(left, w.stillLeft()...)
 	w.alive = mission.GuardGone
 	if len(left) == 0 {
 		w.setTree(proc.Guarded{})
 	} else {
 		w.alive = mission.GuardUncertain
 	}
-	if w.rec.Phase != mission.Stopping && w.ended != nil && w.ended.Reason == string(mission.EndDeadline) {
+	if w.rec.Phase != mission.Stopping && w.rec.Ended != nil && w.rec.Ended.Reason == string(mission.EndDeadline) {
 		_ = w.end(mission.EndDeadline) // settles at once: there is no guard any more
 		return
 	}
@@ -500,10 +518,10 @@ func (w *worker) settleLost(left []string) {
 	// The mission keeps its claim, and needs a person unless it is an update
 	// that ended its guard.
 	why := "The guard of this mission ended unexpectedly. Its processes are gone; the last turn may have done work that it could not report. Look at the checkout, then recover or stop the mission."
-	if w.ended != nil && w.ended.Reason == guard.ReasonFull {
+	if w.rec.Ended != nil && w.rec.Ended.Reason == guard.ReasonFull {
 		why = "The transcript of this mission reached its limit of 1 GiB, so its worker was ended. See what filled it, then recover or stop the mission."
 	}
-	if w.ended != nil && w.ended.Reason == guard.ReasonMemory {
+	if w.rec.Ended != nil && w.rec.Ended.Reason == guard.ReasonMemory {
 		why = fmt.Sprintf("Between two turns the agent passed the mission's memory limit of %s, so its worker was ended. See what needed it, then recover or stop the mission.", mission.Memory(w.rec.Terms.Limits.MemoryMB<<20))
 	}
 	asked := w.draining && len(left) == 0

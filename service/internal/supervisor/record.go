@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/reevehq/reeve/app/mission"
+	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/service/internal/approvals"
 	"github.com/reevehq/reeve/service/internal/checkout"
 	"github.com/reevehq/reeve/service/internal/store"
@@ -43,6 +44,8 @@ type Record struct {
 	Failure   *Failure          `json:"failure,omitempty"`
 	BlockedBy string            `json:"blocked_by,omitempty"`
 	Left      []string          `json:"left,omitempty"`
+	// Ended is what the guard of this attempt said last.
+	Ended *wire.SessionEnded `json:"session_ended,omitempty"`
 
 	CreatedAt time.Time        `json:"created_at"`
 	StartedAt time.Time        `json:"started_at,omitzero"`

@@ -197,7 +197,7 @@ func (w *worker) nextAttempt(text, actor string, change func(*Record), more ...f
 		r.Earlier = append(r.Earlier, old)
 		r.Attempt, r.Ingested = attempt, 0
 		r.Bridge = newBridge(*r)
-		r.BlockedBy, r.Failure = "", nil
+		r.BlockedBy, r.Failure, r.Ended = "", nil, nil
 		r.Recovered, r.LostAt = true, time.Time{}
 		r.Use.nextAttempt()
 		change(r)
@@ -214,7 +214,7 @@ func (w *worker) nextAttempt(text, actor string, change func(*Record), more ...f
 		return err
 	}
 	fault.Point("service.recovery-journaled")
-	w.ended, w.alive, w.told, w.expired = nil, "", 0, false
+	w.alive, w.told, w.expired = "", 0, false
 	w.setTree(proc.Guarded{})
 	return nil
 }

@@ -34,8 +34,7 @@ type worker struct {
 	forgo               func()             // gives up fetching the secrets of the guard to come, and its checkout; nil before the first
 	calling             bool               // a guard call for a turn is under way
 	pausing             bool               // the turn in flight is to end in paused
-	ended               *wire.SessionEnded
-	watch               []*watcher // who waits for a condition
+	watch               []*watcher         // who waits for a condition
 	timer               *time.Timer
 	quiet               time.Duration // jittered, drawn anew for each wait
 	fault               error         // why nothing is started now; see fault.go
