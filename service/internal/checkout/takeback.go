@@ -11,15 +11,15 @@ import (
 )
 
 // takeBack brings the files back to head that a merge of tip may have touched
-// before it was cut off: those in which the two differ. All of them were as in
-// head before, or not there at all (see inTheWay), but for those that git was
-// told not to look at, which stay.
+// before it was cut off, and no other: a person may work on those meanwhile. All
+// of them were as in head before, or not there at all (see inTheWay), but for
+// those that git was told not to look at, which stay.
 func (a at) takeBack(ctx context.Context, head, tip string) error {
 	added, err := a.added(ctx, tip, head)
 	if err != nil {
 		return err
 	}
-	differ, err := a.list(ctx, "diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--diff-filter=a", head, tip)
+	had, err := a.touched(ctx, head, tip)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (a at) takeBack(ctx context.Context, head, tip string) error {
 			seen[path] = true
 		}
 	}
-	had := slices.DeleteFunc(differ, func(p string) bool { return !seen[p] })
+	had = slices.DeleteFunc(had, func(p string) bool { return !seen[p] })
 	if err := removeFiles(a.dir, added); err != nil {
 		return err
 	}
@@ -41,6 +41,29 @@ func (a at) takeBack(ctx context.Context, head, tip string) error {
 		_, err = a.call(ctx, nul(had), "restore", "--source="+head, "--staged", "--worktree", "--pathspec-from-file=-", "--pathspec-file-nul")
 	}
 	return err
+}
+
+// touched lists what a merge of tip into head may change: what tip changed since
+// the two parted, also where head has moved that to.
+func (a at) touched(ctx context.Context, head, tip string) ([]string, error) {
+	paths, err := a.list(ctx, "diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", head+"..."+tip)
+	if err != nil {
+		return nil, err
+	}
+	moved, err := a.list(ctx, "diff", "--name-status", "-z", "--find-renames", "-l7000", "--no-ext-diff", "--diff-filter=R", tip+"..."+head)
+	if err != nil {
+		return nil, err
+	}
+	changed := map[string]bool{}
+	for _, p := range paths {
+		changed[p] = true
+	}
+	for m := range slices.Chunk(moved, 3) { // how alike they are, from, to
+		if len(m) == 3 && changed[m[1]] {
+			paths = append(paths, m[2])
+		}
+	}
+	return paths, nil
 }
 
 // removeFiles removes files and links below dir, and the folders that are empty

@@ -596,6 +596,28 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// TestCutOffMergeTouchesNoOtherFile: what is taken back of a merge is what it
+// may have changed, wherever the person moved that, and no edit beside it.
+func TestCutOffMergeTouchesNoOtherFile(t *testing.T) {
+	run, w := worktree(t)
+	write(t, filepath.Join(w.Path, "a"), "1\n2\n")
+	write(t, filepath.Join(w.Path, "both"), "the agent's\n")
+	filtered("cat moved both >seen; echo edited >b; kill $PPID; cat")(t, w)
+	gitIn(t, w.Repository, "mv", "a", "moved")
+	write(t, filepath.Join(w.Repository, "both"), "the person's\n")
+	write(t, filepath.Join(w.Repository, "b"), "mine\n")
+	write(t, filepath.Join(w.Repository, ".git/info/exclude"), "seen\nuntracked\n")
+	commitAll(t, w.Repository, "the person's")
+	_, err := checkout.MergeWorktree(t.Context(), run, w)
+	refused(t, err, "was cut off")
+	if seen := read(t, filepath.Join(w.Repository, "seen")); !strings.HasPrefix(seen, "1\n2\n<<<<<<<") {
+		t.Errorf("when it was cut off the merge had written %q", seen)
+	}
+	if got := gitOut(t, w.Repository, "status", "--porcelain"); got != " M b" || read(t, filepath.Join(w.Repository, "b")) != "edited\n" {
+		t.Errorf("the checkout has %q, b %q", got, read(t, filepath.Join(w.Repository, "b")))
+	}
+}
+
 // TestInspectWorktreeChangesNothing: looking leaves no trace.
 func TestInspectWorktreeChangesNothing(t *testing.T) {
 	run, w := worktree(t)
