@@ -234,15 +234,15 @@ func (c *conn) nextIn(lane string) func() {
 // serve runs one request and queues its answer.
 func (c *conn) serve(m method, req wire.Request) {
 	ctx := c.ctx
-	switch m.class {
-	case own, person:
+	switch {
+	case m.slow, m.class == probe, m.class == worker: // they may take long, and book nothing
+		c.reserve(0)
+	case m.class == own, m.class == person:
 		defer c.settle(nil, wire.MaxLine) // its own line is counted by then
 		if !c.reserve(wire.MaxLine) {
 			c.fail(req, c.s.refusal(req.Method, ctx.Err()), true)
 			return
 		}
-	case probe, worker: // their answers are short, and they may take long
-		c.reserve(0)
 	}
 	if m.class == decide || m.class == worker {
 		// What has begun runs on without its client; what has not, doesn't

@@ -194,8 +194,9 @@ func (f *fake) MissionRecover(ctx context.Context, _ Actor, p wire.RecoverParams
 }
 func (f *fake) Fenced() *wire.Error { return f.fenced.Load() }
 
-func (f *fake) MissionChanges(_ context.Context, p wire.ChangesParams) (wire.ChangesResult, error) {
-	return wire.ChangesResult{Mission: p.ID}, nil
+func (f *fake) MissionChanges(ctx context.Context, p wire.ChangesParams) (wire.ChangesResult, error) {
+	_, err := f.mutate(ctx, "changes", p.ID) // held up by its gate
+	return wire.ChangesResult{Mission: p.ID}, err
 }
 func (f *fake) MissionWorktree(ctx context.Context, _ Actor, p wire.WorktreeParams) (wire.WorktreeResult, error) {
 	r, err := f.mutate(ctx, "worktree "+p.Action, p.ID)

@@ -30,6 +30,15 @@ type method struct {
 	// once.
 	lane func(params json.RawMessage) string
 	run  func(ctx context.Context, k call, params json.RawMessage) (outcome, error)
+	// slow: it asks git, the keychain or all of the database. It takes no place
+	// for its answer while it runs, or a disk that doesn't answer would keep the
+	// quick reads of its connection waiting.
+	slow bool
+}
+
+func slowly(m method) method {
+	m.slow = true
+	return m
 }
 
 // call is one request being served.
@@ -58,10 +67,10 @@ func init() {
 		wire.MethodNegotiate:     bind(open, noLane, negotiate),
 		wire.MethodServiceStatus: bind(open, noLane, func(ctx context.Context, k call, _ struct{}) (wire.Service, error) { return k.b.Status(ctx) }),
 
-		wire.MethodServiceCheck: bind(person, noLane, func(ctx context.Context, k call, _ struct{}) (wire.CheckResult, error) { return k.b.Check(ctx) }),
-		wire.MethodAuditVerify: bind(person, noLane, func(ctx context.Context, k call, _ struct{}) (wire.AuditVerifyResult, error) {
+		wire.MethodServiceCheck: slowly(bind(person, noLane, func(ctx context.Context, k call, _ struct{}) (wire.CheckResult, error) { return k.b.Check(ctx) })),
+		wire.MethodAuditVerify: slowly(bind(person, noLane, func(ctx context.Context, k call, _ struct{}) (wire.AuditVerifyResult, error) {
 			return k.b.AuditVerify(ctx)
-		}),
+		})),
 		wire.MethodProviderList: bind(probe, noLane, func(ctx context.Context, k call, p wire.ProviderListParams) (wire.ProviderListResult, error) {
 			return k.b.ProviderList(ctx, p)
 		}),
@@ -71,9 +80,9 @@ func init() {
 		wire.MethodProviderRemove: bind(decide, noLane, func(ctx context.Context, k call, p wire.ProviderRemoveParams) (wire.ProviderResult, error) {
 			return checked(need("name", p.Name), func() (wire.ProviderResult, error) { return k.b.ProviderRemove(ctx, k.actor, p) })
 		}),
-		wire.MethodCredentialList: bind(person, noLane, func(ctx context.Context, k call, _ struct{}) (wire.CredentialListResult, error) {
+		wire.MethodCredentialList: slowly(bind(person, noLane, func(ctx context.Context, k call, _ struct{}) (wire.CredentialListResult, error) {
 			return k.b.CredentialList(ctx)
-		}),
+		})),
 		wire.MethodCredentialSet: bind(decide, credentials, func(ctx context.Context, k call, p wire.CredentialSetParams) (wire.CredentialListResult, error) {
 			return checked(need("name", p.Name), func() (wire.CredentialListResult, error) { return k.b.CredentialSet(ctx, k.actor, p) })
 		}),
@@ -95,8 +104,8 @@ func init() {
 
 		wire.MethodMissionGet:      bind(own, noLane, missionGet),
 		wire.MethodSessionMessages: bind(own, noLane, messages),
-		wire.MethodWatch:           {own, watching, watch},
-		wire.MethodSessionAttach:   {own, watching, attach},
+		wire.MethodWatch:           {class: own, lane: watching, run: watch},
+		wire.MethodSessionAttach:   {class: own, lane: watching, run: attach},
 		wire.MethodUnwatch:         bind(own, watching, unwatch),
 		wire.MethodSessionDetach:   bind(own, watching, detach),
 
@@ -134,9 +143,9 @@ func init() {
 			}
 			return checked(bad, func() (wire.MissionStartResult, error) { return k.b.MissionRecover(ctx, k.actor, p) })
 		}),
-		wire.MethodMissionChanges: bind(person, noLane, func(ctx context.Context, k call, p wire.ChangesParams) (wire.ChangesResult, error) {
+		wire.MethodMissionChanges: slowly(bind(person, noLane, func(ctx context.Context, k call, p wire.ChangesParams) (wire.ChangesResult, error) {
 			return checked(need("id", p.ID), func() (wire.ChangesResult, error) { return k.b.MissionChanges(ctx, p) })
-		}),
+		})),
 		wire.MethodMissionWorktree: bind(decide, byID, func(ctx context.Context, k call, p wire.WorktreeParams) (wire.WorktreeResult, error) {
 			bad := need("id", p.ID)
 			if bad == nil {
@@ -186,7 +195,7 @@ func init() {
 
 // bind makes a method of a typed handler.
 func bind[P, R any](cl class, lane func(json.RawMessage) string, f func(context.Context, call, P) (R, error)) method {
-	return method{cl, lane, func(ctx context.Context, k call, raw json.RawMessage) (outcome, error) {
+	return method{class: cl, lane: lane, run: func(ctx context.Context, k call, raw json.RawMessage) (outcome, error) {
 		var p P
 		if err := wire.DecodeParams(raw, &p); err != nil {
 			return outcome{}, err

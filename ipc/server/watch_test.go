@@ -349,6 +349,32 @@ func TestClientThatReadsNoAnswersIsHeldBack(t *testing.T) {
 	<-sent
 }
 
+// What waits for a disk keeps no quick read of the same connection waiting.
+func TestSlowReadsHoldUpNoOthers(t *testing.T) {
+	const slow = maxQueued/wire.MaxLine + 1
+	f := newFake()
+	gate := make(chan struct{})
+	f.gates["m1"] = gate
+	_, path := serve(t, f)
+	p := dial(t, path)
+	ids := map[string]bool{}
+	for range slow {
+		ids[p.send(wire.MethodMissionChanges, wire.ChangesParams{ID: "m1"})] = true
+	}
+	for range slow {
+		<-f.started
+	}
+	if l := p.call(wire.MethodApprovalGet, wire.IDParams{ID: "p-1"}); l.Code != wire.CodeNotFound {
+		t.Errorf("a read beside them: %+v", l)
+	}
+	close(gate)
+	for range slow {
+		if l := p.get(); !l.OK || !ids[l.ID] {
+			t.Errorf("a slow read: %+v", l)
+		}
+	}
+}
+
 // Answers that nobody takes are held only up to a limit of bytes: a read whose
 // answer might not fit begins when others have gone out.
 func TestReadsWaitForAClientThatReadsNothing(t *testing.T) {
