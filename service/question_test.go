@@ -144,14 +144,18 @@ func TestQuestion(t *testing.T) {
 func TestQuestionExpires(t *testing.T) {
 	h := newHouse(t)
 	r := h.asking(h.start(h.checkout("a"), asksAndWaits, "").ID, 1)
+	// The socket ends the calls of a service that ends.
+	ctx, end := context.WithCancel(context.Background())
+	old, call := h.s, h.call(r, "1", wire.MCPAskQuestion, `{"question":"Which?"}`)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if got, err := h.execute(r, "1", wire.MCPAskQuestion, `{"question":"Which?"}`); err == nil {
+		if got, err := old.ExecuteTool(ctx, actor(r, 1), call); err == nil {
 			t.Errorf("it gave %s", got.Result)
 		}
 	})
 	a := h.askedFor(r, "1")
 	h.ahead.Add(int64(16 * time.Minute))
+	end()
 	h.restart()
 	h.until(r.ID, "deadline", func(r supervisor.Record) bool { return r.Phase.Terminal() })
 	wg.Wait()
