@@ -39,7 +39,7 @@ type GitRun struct {
 	MaxOutput int64 `json:"max_output"`
 	// Whole: it would leave the checkout half changed, so that only its limit
 	// ends it. Without a service it goes on in its guard, and a ctx that ends
-	// makes Run let go of it.
+	// makes Run let go of it, see GoesOn.
 	Whole bool `json:"whole,omitempty"`
 }
 
@@ -76,6 +76,23 @@ func (e *GitError) Error() string {
 	}
 	return what
 }
+
+// GoesOn says that the context of a Whole command has ended, and the command has
+// not.
+type GoesOn struct {
+	// Ended is closed when its guard is gone, and all that came of it.
+	Ended <-chan struct{}
+	run   GitRun
+	cause error
+}
+
+// Error names the subcommand and the folder.
+func (e *GoesOn) Error() string {
+	return fmt.Sprintf("git %s in %s goes on: %v", e.run.Args[0], e.run.Dir, e.cause)
+}
+
+// Unwrap is why nobody waits for it.
+func (e *GoesOn) Unwrap() error { return e.cause }
 
 // What service and guard tell each other: the guard is ready, the service
 // sends each GitRun on the guard's standard input and leaves that open for as
@@ -196,7 +213,7 @@ func OpenGit(ctx context.Context, exe string, env []string, known func(proc.Guar
 // of it is gone. One command runs at a time.
 //
 // A command that fails is a *GitError; one that ctx ended gives ctx's error and
-// ends the guard with it, and a git that is not installed is exec.ErrNotFound.
+// ends the guard with it, or lets go of it (*GoesOn), and a git that is not installed is exec.ErrNotFound.
 func (g *Git) Run(ctx context.Context, run GitRun) ([]byte, error) {
 	if len(run.Args) == 0 || strings.HasPrefix(run.Args[0], "-") || !filepath.IsAbs(run.Dir) {
 		return nil, fmt.Errorf("run git %q in %q: a subcommand and an absolute folder are needed", run.Args, run.Dir)
@@ -238,7 +255,7 @@ func (g *Git) Run(ctx context.Context, run GitRun) ([]byte, error) {
 		case <-life.Done():
 			if run.Whole && ctx.Err() != nil {
 				g.letGo()
-				return nil, failed(ctx.Err())
+				return nil, &GoesOn{Ended: g.heard, run: run, cause: ctx.Err()}
 			}
 			// What the guard still says tells how it ended.
 			go g.finish()

@@ -126,15 +126,17 @@ func MergeWorktree(ctx context.Context, run Git, w Worktree) (string, error) {
 	m.whole = true
 	_, err = m.call(ctx, nil, "merge", "--quiet", "--ff", "--commit", "--no-squash", "--no-edit", "--no-verify", "--no-autostash", "--no-stat", "--no-rerere-autoupdate",
 		"-m", fmt.Sprintf("Merge branch '%s' into %s", w.Branch, into), s.Tip)
+	if errors.Is(err, ErrGoesOn) {
+		return "", err
+	}
+	// Git has ended, and what it left is looked after whoever waits for it.
+	ctx = context.WithoutCancel(ctx)
 	if err == nil {
 		return commit(ctx, w.Repository, "HEAD")
 	}
-	if ctx.Err() != nil {
-		return "", err // it goes on by itself
-	}
 	why := said(err)
 	if _, gone := os.Lstat(filepath.Join(gitDir, "MERGE_HEAD")); gone == nil {
-		conflicts, listed := a.list(ctx, "diff", "--name-only", "-z", "--diff-filter=U", "--no-ext-diff", "--ignore-submodules=dirty")
+		conflicts, listed := m.list(ctx, "diff", "--name-only", "-z", "--diff-filter=U", "--no-ext-diff", "--ignore-submodules=dirty")
 		if _, undo := m.call(ctx, nil, "merge", "--abort"); undo != nil {
 			return "", refuse("merge conflict", fmt.Sprintf("The merge of %s into %s stopped, and could not be undone: %s", w.Branch, w.Repository, said(undo)), "Run git status there, then git merge --abort.")
 		}

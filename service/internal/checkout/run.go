@@ -31,9 +31,14 @@ type GitCommand struct {
 	// Within is how long git may take, 0 for the usual time.
 	Within time.Duration
 	// Whole: a git that is cut off would leave the checkout half changed. It
-	// goes on by itself when ctx ends; nothing but its time ends it.
+	// goes on by itself when ctx ends, which is ErrGoesOn; nothing but its time
+	// ends it.
 	Whole bool
 }
+
+// ErrGoesOn is what a Git answers to a command that is Whole, and goes on though
+// ctx has ended. Nobody may touch the checkout meanwhile.
+var ErrGoesOn = errors.New("git goes on by itself")
 
 // Failure is a git that answered with an exit code that is not 0.
 type Failure interface {

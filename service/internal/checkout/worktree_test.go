@@ -2,6 +2,8 @@ package checkout_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -615,6 +617,64 @@ func TestCutOffMergeTouchesNoOtherFile(t *testing.T) {
 	}
 	if got := gitOut(t, w.Repository, "status", "--porcelain"); got != " M b" || read(t, filepath.Join(w.Repository, "b")) != "edited\n" {
 		t.Errorf("the checkout has %q, b %q", got, read(t, filepath.Join(w.Repository, "b")))
+	}
+}
+
+// TestMergeNobodyWaitsFor: a merge that fails when its context ends is taken
+// back like any other, and one that succeeds is told.
+func TestMergeNobodyWaitsFor(t *testing.T) {
+	for _, conflict := range []bool{true, false} {
+		t.Run(fmt.Sprint("conflict ", conflict), func(t *testing.T) {
+			direct, w := worktree(t)
+			write(t, filepath.Join(w.Path, "a"), "the agent's\n")
+			commitAll(t, w.Path, "work")
+			if conflict {
+				write(t, filepath.Join(w.Repository, "a"), "the person's\n")
+				commitAll(t, w.Repository, "the person's")
+			}
+			before := person(t, w.Repository)
+			ctx, cancel := context.WithCancel(t.Context())
+			run := func(ctx context.Context, c checkout.GitCommand) ([]byte, error) {
+				out, err := direct(ctx, c)
+				if c.Args[0] == "merge" {
+					cancel()
+				}
+				return out, err
+			}
+			head, err := checkout.MergeWorktree(ctx, run, w)
+			if !conflict {
+				if err != nil || head != gitOut(t, w.Path, "rev-parse", "HEAD") {
+					t.Errorf("merged as %s, %v", head, err)
+				}
+				return
+			}
+			refused(t, err, "changed the same places of a.")
+			strip := func(s string) string { _, s, _ = strings.Cut(s, "logs/refs/stash "); return s } // as in TestMerge
+			if after := person(t, w.Repository); strip(after) != strip(before) {
+				t.Errorf("not undone:\n%s\nwas\n%s", after, before)
+			}
+		})
+	}
+}
+
+// TestMergeThatGoesOn: nothing is done to a checkout in which git still works.
+func TestMergeThatGoesOn(t *testing.T) {
+	direct, w := worktree(t)
+	write(t, filepath.Join(w.Path, "a"), "the agent's\n")
+	commitAll(t, w.Path, "work")
+	ctx, cancel := context.WithCancel(t.Context())
+	run := func(ctx context.Context, c checkout.GitCommand) ([]byte, error) {
+		if ctx.Err() != nil || c.Args[0] != "merge" {
+			if c.Whole {
+				t.Errorf("git %v ran beside it", c.Args)
+			}
+			return direct(ctx, c)
+		}
+		cancel()
+		return nil, fmt.Errorf("%w: %w", checkout.ErrGoesOn, ctx.Err())
+	}
+	if _, err := checkout.MergeWorktree(ctx, run, w); !errors.Is(err, checkout.ErrGoesOn) || !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }
 

@@ -21,15 +21,25 @@ const gitLimit = 20 * time.Minute
 // errLeft is what git answers to those for whom nobody waits any more.
 var errLeft = errors.New("nobody waits for it any more")
 
-// withGit hands fn a git that runs in a short-lived guard: what a repository
-// makes git run is judged like what the mission's agent runs. The guard comes up
-// while fn does what needs none; it and everything that came of it are gone when
-// withGit returns.
+// withGit hands fn, which only looks, a git as changeWithGit does.
 //
 // When ctx ends and fn does not follow, since it waits for a disk that doesn't
 // answer, it is left to itself: fn must have no effect but through git and what
 // it returns.
-func withGit[T any](ctx context.Context, s *Supervisor, mission string, fn func(checkout.Git) (T, error)) (out T, err error) {
+func withGit[T any](ctx context.Context, s *Supervisor, mission string, fn func(checkout.Git) (T, error)) (T, error) {
+	return gitFor(ctx, s, mission, true, fn)
+}
+
+// changeWithGit hands fn a git that runs in a short-lived guard: what a repository
+// makes git run is judged like what the mission's agent runs. The guard comes up
+// while fn does what needs none; it and everything that came of it are gone when
+// changeWithGit returns, which waits for fn however long it takes. When ctx ends
+// its commands end, but for those that must be whole, see checkout.GitCommand.
+func changeWithGit[T any](ctx context.Context, s *Supervisor, mission string, fn func(checkout.Git) (T, error)) (T, error) {
+	return gitFor(ctx, s, mission, false, fn)
+}
+
+func gitFor[T any](ctx context.Context, s *Supervisor, mission string, leave bool, fn func(checkout.Git) (T, error)) (out T, err error) {
 	life, cancel := context.WithTimeout(ctx, gitLimit)
 	defer cancel()
 	select {
@@ -56,7 +66,9 @@ func withGit[T any](ctx context.Context, s *Supervisor, mission string, fn func(
 		defer func() { up <- now }()
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		defer context.AfterFunc(life, cancel)()
+		if !c.Whole {
+			defer context.AfterFunc(life, cancel)()
+		}
 		if now.g == nil && now.err == nil { // the last command ended it
 			now = open(ctx)
 		}
@@ -66,6 +78,10 @@ func withGit[T any](ctx context.Context, s *Supervisor, mission string, fn func(
 		run := guard.GitRun{Dir: c.Dir, Config: c.Config, Args: c.Args, Env: c.Env, Stdin: c.Stdin, MaxOutput: int64(c.Limit), Limit: c.Within, Whole: c.Whole}
 		out, err := now.g.Run(ctx, run)
 		var failed *guard.GitError
+		var on *guard.GoesOn
+		if errors.As(err, &on) {
+			err = fmt.Errorf("%w: %w", checkout.ErrGoesOn, err)
+		}
 		switch {
 		case err == nil:
 			return out, nil
@@ -94,11 +110,15 @@ func withGit[T any](ctx context.Context, s *Supervisor, mission string, fn func(
 		up <- opened{nil, errLeft}
 	}
 	var r result
+	ends := life.Done()
+	if !leave {
+		ends = nil
+	}
 	select {
 	case r = <-done:
 		close(<-up)
 		return r.out, r.err
-	case <-life.Done():
+	case <-ends:
 	}
 	// A git that runs ends with ctx, and fn with it.
 	follow := time.NewTimer(followLimit)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/service/guard"
 	"github.com/reevehq/reeve/service/internal/checkout"
 	"github.com/reevehq/reeve/service/internal/store"
 )
@@ -117,7 +118,17 @@ func (s *Supervisor) Worktree(ctx context.Context, id string, p wire.WorktreePar
 	if err != nil {
 		return r, "", nil, err
 	}
-	defer release()
+	var goesOn *guard.GoesOn
+	defer func() {
+		if goesOn == nil {
+			release()
+			return
+		}
+		go func() {
+			<-goesOn.Ended
+			release()
+		}()
+	}()
 
 	type acted struct {
 		done   string
@@ -125,7 +136,7 @@ func (s *Supervisor) Worktree(ctx context.Context, id string, p wire.WorktreePar
 		state  *wire.WorktreeState
 		err    error // of the act; how it stands is told all the same
 	}
-	did, err := withGit(ctx, s, id, func(git checkout.Git) (a acted, _ error) {
+	did, err := changeWithGit(ctx, s, id, func(git checkout.Git) (a acted, _ error) {
 		a.done, a.change, a.err = actOn(ctx, git, wt, p)
 		if a.err == nil && p.Action == wire.WorktreeRemove {
 			return a, nil
@@ -138,6 +149,7 @@ func (s *Supervisor) Worktree(ctx context.Context, id string, p wire.WorktreePar
 	err = errors.Join(err, did.err)
 	done, change, state := did.done, did.change, did.state
 	if err != nil {
+		errors.As(err, &goesOn)
 		err = gitRefused(err)
 		var refused *wire.Error
 		if state != nil && errors.As(err, &refused) && refused.Details == nil {
