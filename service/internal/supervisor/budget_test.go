@@ -4,6 +4,8 @@ package supervisor
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -13,21 +15,26 @@ import (
 )
 
 // spender is a provider that tells of 100 tokens and a tenth of a dollar more
-// with each piece of text, as providers do: for the turn so far.
-type spender struct{ provider.Provider }
+// with each piece of text, as providers do: for the turn so far. It does so while
+// there is a file, so that nothing is spent before a test is ready for it.
+type spender struct {
+	provider.Provider
+	file string
+}
 
 func (p spender) Open(ctx context.Context, spec provider.Spec) (provider.Conn, error) {
 	conn, err := p.Provider.Open(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	c := spenderConn{conn, make(chan provider.Event)}
+	c := spenderConn{conn, p.file, make(chan provider.Event)}
 	go c.spend()
 	return c, nil
 }
 
 type spenderConn struct {
 	provider.Conn
+	file   string
 	events chan provider.Event
 }
 
@@ -43,8 +50,10 @@ func (c spenderConn) spend() {
 	for e := range c.Conn.Events() {
 		switch x := e.(type) {
 		case provider.Text:
-			tokens += 100
-			c.events <- provider.UsageReported{Usage: usage()}
+			if _, err := os.Stat(c.file); err == nil {
+				tokens += 100
+				c.events <- provider.UsageReported{Usage: usage()}
+			}
 		case provider.TurnFinished:
 			x.Outcome.Usage = usage()
 			e, tokens = x, 0
@@ -53,11 +62,18 @@ func (c spenderConn) spend() {
 	}
 }
 
-// spending makes guards of an agent that tells what it spends.
-func (h *house) spending() {
+// spending makes guards of an agent that tells what it spends, and returns the
+// file without which it spends nothing.
+func (h *house) spending() (file string) {
+	h.t.Helper()
 	h.s.Close()
-	h.env = []string{"TEST_SPENDS=1"}
+	file = filepath.Join(h.dir, "spend")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+	h.env = []string{"TEST_SPENDS=" + file}
 	h.reopen()
+	return file
 }
 
 // A budget of tokens or cost ends a mission inside the turn that reaches it,
@@ -88,18 +104,24 @@ func TestBudgetEndsTheTurn(t *testing.T) {
 // service ran ends the mission as soon as one does.
 func TestBudgetIsReadFromTheLog(t *testing.T) {
 	h := newHouse(t)
-	h.spending()
+	spend := h.spending()
 	r := h.beginTerms("a", "demo:slow 1\ndemo:wait", func(t *mission.Terms) { t.Budget.Tokens = 1000 })
 	r = h.until(r.ID, "first turn", func(r Record) bool { return r.Phase == mission.Waiting && len(r.Turns) == 1 })
 	before := r.Spent().Tokens
 	if before == 0 || before > 500 {
 		t.Fatalf("the first turn spent %d tokens", before)
 	}
+	if err := os.Remove(spend); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := h.s.Steer(within(t), r.ID, "demo:slow 100000"); err != nil {
 		t.Fatal(err)
 	}
 	r = h.until(r.ID, "second turn", func(r Record) bool { return len(r.Turns) == 2 && r.Turns[1].Heard })
 	h.s.Close()
+	if err := os.WriteFile(spend, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	h.logged(r, wire.KindUsage, 1000/100+int(before/100))
 	h.reopen()
 	r = h.phase(r.ID, mission.Stopped)

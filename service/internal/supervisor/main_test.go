@@ -41,10 +41,10 @@ func TestMain(m *testing.M) {
 			Inner: os.Args[2] == "--inner", Now: machine, Look: 50 * time.Millisecond,
 			Providers: func(string) (provider.Provider, error) { return demoProvider() },
 		}
-		if os.Getenv("TEST_SPENDS") != "" {
+		if file := os.Getenv("TEST_SPENDS"); file != "" {
 			o.Providers = func(string) (provider.Provider, error) {
 				agent, err := demoProvider()
-				return spender{agent}, err
+				return spender{agent, file}, err
 			}
 		}
 		if os.Getenv("TEST_PROTOCOL") == "1" {
