@@ -41,6 +41,19 @@ type GitRun struct {
 	// ends it. Without a service it goes on in its guard, and a ctx that ends
 	// makes Run let go of it, see GoesOn.
 	Whole bool `json:"whole,omitempty"`
+	// Undo are commands that take back what a Whole run left that failed. The
+	// guard runs them, one after the other, when Run has not heard of it: nobody
+	// else will then.
+	Undo []GitUndo `json:"undo,omitempty"`
+}
+
+// GitUndo is a command with the settings and the limits of the one that it
+// takes back. Whether it succeeds is nobody's to hear.
+type GitUndo struct {
+	Args  []string `json:"args"`
+	Stdin []byte   `json:"stdin,omitempty"`
+	// CutOff: not after exit codes 1 and 2, with which git gave up by itself.
+	CutOff bool `json:"cut_off,omitempty"`
 }
 
 // GitError says that a git command failed, or was ended for its time or its
@@ -96,7 +109,8 @@ func (e *GoesOn) Unwrap() error { return e.cause }
 
 // What service and guard tell each other: the guard is ready, the service
 // sends each GitRun on the guard's standard input and leaves that open for as
-// long as it wants anything to go on, the guard sends what git prints and then
+// long as it wants anything to go on, and after a Whole one an empty GitRun, which
+// says that its end was heard; the guard sends what git prints and then
 // how it ended. Each is a line of JSON.
 type (
 	gitMessage struct {
@@ -268,6 +282,10 @@ func (g *Git) Run(ctx context.Context, run GitRun) ([]byte, error) {
 				}
 			}
 		}
+	}
+	if done != nil && run.Whole {
+		<-sent
+		_ = json.NewEncoder(g.lifeline).Encode(GitRun{})
 	}
 	if done == nil || done.Canceled || len(done.Left) > 0 {
 		g.Close()

@@ -141,6 +141,7 @@ func guardGit(ctx context.Context) (code int, err error) {
 	}()
 	mark := gitTree(keeper)
 	answer := json.NewEncoder(os.Stdout)
+	var undo []GitRun // of the last run, until its end was heard
 	for ready := false; ; {
 		// A cgroup that was killed once can't be used again, so each command
 		// has a tree of its own, of the same name.
@@ -156,12 +157,20 @@ func guardGit(ctx context.Context) (code int, err error) {
 		}
 		select {
 		case run := <-runs:
+			if len(run.Args) == 0 { // it was heard
+				undo = nil
+				if err := tree.Close(); err != nil {
+					return exitFailed, err
+				}
+				continue
+			}
 			g := gitGuard{run: run, tree: tree, answer: answer}
 			until := ctx
 			if run.Whole {
 				until = life
 			}
 			done := g.git(until, mark)
+			undo = run.undo(done)
 			if err := tree.Close(); err != nil && len(done.Left) == 0 {
 				return exitFailed, err
 			}
@@ -170,9 +179,33 @@ func guardGit(ctx context.Context) (code int, err error) {
 				return exitLeft, nil
 			}
 		case <-ctx.Done():
-			return exitOK, tree.Close()
+			if len(undo) == 0 || life.Err() != nil {
+				return exitOK, tree.Close()
+			}
+			g := gitGuard{run: undo[0], tree: tree, answer: answer}
+			undo = undo[1:]
+			done := g.git(life, mark)
+			if err := tree.Close(); err != nil || len(done.Left) > 0 {
+				return exitLeft, err
+			}
 		}
 	}
+}
+
+// undo lists what takes a run back that has ended like this.
+func (r GitRun) undo(done *gitDone) (undo []GitRun) {
+	if !r.Whole || done.Missing || done.Failed != "" || done.Exit == 0 {
+		return nil
+	}
+	for _, u := range r.Undo {
+		if u.CutOff && (done.Exit == 1 || done.Exit == 2) {
+			continue
+		}
+		next := r
+		next.Args, next.Stdin, next.Undo = u.Args, u.Stdin, nil
+		undo = append(undo, next)
+	}
+	return undo
 }
 
 // gitGuard runs one command.

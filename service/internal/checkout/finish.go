@@ -116,15 +116,27 @@ func MergeWorktree(ctx context.Context, run Git, w Worktree) (string, error) {
 		}
 		return "", refuse("uncommitted work", fmt.Sprintf("%s has changes that are not committed: %s.", w.Repository, listing(changed)), "Commit or stash them first.")
 	}
-	if blocked, err := a.inTheWay(ctx, s.Tip, before); err != nil {
+	new, err := a.added(ctx, s.Tip, before)
+	if err != nil {
 		return "", err
-	} else if len(blocked) > 0 {
+	}
+	had, err := a.touched(ctx, before, s.Tip)
+	if err != nil {
+		return "", err
+	}
+	if blocked := inTheWay(w.Repository, new); len(blocked) > 0 {
 		return "", refuse("in the way", fmt.Sprintf("Files in %s that git does not track would be overwritten: %s.", w.Repository, listing(blocked)), "Move them away first.")
 	}
 
 	m := a
 	m.whole = true
-	_, err = m.call(ctx, nil, "merge", "--quiet", "--ff", "--commit", "--no-squash", "--no-edit", "--no-verify", "--no-autostash", "--no-stat", "--no-rerere-autoupdate",
+	merge := m
+	merge.undo = []GitUndo{{Args: []string{"merge", "--abort"}}}
+	if len(had) > 0 {
+		// To HEAD, which the merge may have moved at its very end.
+		merge.undo = append(merge.undo, GitUndo{Args: restore("HEAD"), Stdin: nul(had), CutOff: true})
+	}
+	_, err = merge.call(ctx, nil, "merge", "--quiet", "--ff", "--commit", "--no-squash", "--no-edit", "--no-verify", "--no-autostash", "--no-stat", "--no-rerere-autoupdate",
 		"-m", fmt.Sprintf("Merge branch '%s' into %s", w.Branch, into), s.Tip)
 	if errors.Is(err, ErrGoesOn) {
 		return "", err
@@ -148,7 +160,7 @@ func MergeWorktree(ctx context.Context, run Git, w Worktree) (string, error) {
 		return "", err
 	}
 	if code := exit(err); code != 1 && code != 2 { // with these git refused, and touched nothing
-		if undo := m.takeBack(ctx, before, s.Tip); undo != nil {
+		if undo := m.takeBack(ctx, before, new, had); undo != nil {
 			return "", refuse("merge", fmt.Sprintf("The merge of %s into %s was cut off (%v), and could not be taken back: %v.", w.Branch, w.Repository, err, undo), "Run git status there; git restore brings back the files that it names.")
 		}
 	}
@@ -158,16 +170,15 @@ func MergeWorktree(ctx context.Context, run Git, w Worktree) (string, error) {
 	return "", refuse("merge", fmt.Sprintf("Git could not merge %s in %s: %s", w.Branch, w.Repository, why), "Mend what git names, then try again.")
 }
 
-// inTheWay lists what the branch added and HEAD does not track, but which is
-// there: a merge overwrites ignored files without a word.
-func (a at) inTheWay(ctx context.Context, tip, head string) (blocked []string, err error) {
-	added, err := a.added(ctx, tip, head)
-	for _, p := range added {
-		if found := first(a.dir, p); found != "" {
+// inTheWay lists what is there of files that a merge makes: it overwrites
+// ignored files without a word.
+func inTheWay(dir string, new []string) (blocked []string) {
+	for _, p := range new {
+		if found := first(dir, p); found != "" {
 			blocked = append(blocked, found)
 		}
 	}
-	return blocked, err
+	return blocked
 }
 
 // added lists what the branch added and HEAD does not track: the files that a

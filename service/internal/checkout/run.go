@@ -34,6 +34,18 @@ type GitCommand struct {
 	// goes on by itself when ctx ends, which is ErrGoesOn; nothing but its time
 	// ends it.
 	Whole bool
+	// Undo takes back what a command left that is Whole, went on by itself and
+	// failed.
+	Undo []GitUndo
+}
+
+// GitUndo is a command that takes back what another one left, whatever became
+// of the undo before it.
+type GitUndo struct {
+	Args  []string
+	Stdin []byte
+	// CutOff: not after exit codes 1 and 2, with which git gave up by itself.
+	CutOff bool
 }
 
 // ErrGoesOn is what a Git answers to a command that is Whole, and goes on though
@@ -59,6 +71,7 @@ type at struct {
 	env    []string
 	within time.Duration
 	whole  bool
+	undo   []GitUndo
 }
 
 // slowLimit is how long git may take that goes through all files: there may be
@@ -83,7 +96,7 @@ func (a at) call(ctx context.Context, stdin []byte, args ...string) ([]byte, err
 // (the agent could have written them), nothing prompts, no housekeeping starts,
 // and paths are never patterns.
 func (a at) some(ctx context.Context, limit int, stdin []byte, args ...string) ([]byte, error) {
-	c := GitCommand{Dir: a.dir, Args: args, Stdin: stdin, Limit: limit, Within: a.within, Whole: a.whole}
+	c := GitCommand{Dir: a.dir, Args: args, Stdin: stdin, Limit: limit, Within: a.within, Whole: a.whole, Undo: a.undo}
 	c.Config = append([]string{"core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.auto=0", "maintenance.auto=false"}, a.config...)
 	c.Env = append([]string{"LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_EDITOR=false", "GIT_PAGER=cat", "GIT_LITERAL_PATHSPECS=1"}, a.env...)
 	out, err := a.run(ctx, c)

@@ -10,41 +10,25 @@ import (
 	"strings"
 )
 
-// takeBack brings the files back to head that a merge of tip may have touched
-// before it was cut off, and no other: a person may work on those meanwhile. All
-// of them were as in head before, or not there at all (see inTheWay), but for
-// those that git was told not to look at, which stay.
-func (a at) takeBack(ctx context.Context, head, tip string) error {
-	added, err := a.added(ctx, tip, head)
-	if err != nil {
+// takeBack brings the files back to head that a merge may have touched before it
+// was cut off (see touched), and no other: a person may work on those meanwhile.
+// All of them were as in head before, or not there at all (see inTheWay).
+func (a at) takeBack(ctx context.Context, head string, new, had []string) error {
+	if err := removeFiles(a.dir, new); err != nil || len(had) == 0 {
 		return err
 	}
-	had, err := a.touched(ctx, head, tip)
-	if err != nil {
-		return err
-	}
-	tags, err := a.list(ctx, "ls-files", "-v", "-z")
-	if err != nil {
-		return err
-	}
-	seen := map[string]bool{}
-	for _, t := range tags {
-		if path, ok := strings.CutPrefix(t, "H "); ok {
-			seen[path] = true
-		}
-	}
-	had = slices.DeleteFunc(had, func(p string) bool { return !seen[p] })
-	if err := removeFiles(a.dir, added); err != nil {
-		return err
-	}
-	if len(had) > 0 {
-		_, err = a.call(ctx, nul(had), "restore", "--source="+head, "--staged", "--worktree", "--pathspec-from-file=-", "--pathspec-file-nul")
-	}
+	_, err := a.call(ctx, nul(had), restore(head)...)
 	return err
 }
 
-// touched lists what a merge of tip into head may change: what tip changed since
-// the two parted, also where head has moved that to.
+// restore is how git brings back the files that its input names.
+func restore(source string) []string {
+	return []string{"restore", "--source=" + source, "--staged", "--worktree", "--pathspec-from-file=-", "--pathspec-file-nul"}
+}
+
+// touched lists what head tracks and a merge of tip may change: what tip changed
+// since the two parted, also where head has moved that to. What git was told not
+// to look at is not among it.
 func (a at) touched(ctx context.Context, head, tip string) ([]string, error) {
 	paths, err := a.list(ctx, "diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", head+"..."+tip)
 	if err != nil {
@@ -54,7 +38,11 @@ func (a at) touched(ctx context.Context, head, tip string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	changed := map[string]bool{}
+	tags, err := a.list(ctx, "ls-files", "-v", "-z")
+	if err != nil {
+		return nil, err
+	}
+	changed, seen := map[string]bool{}, map[string]bool{}
 	for _, p := range paths {
 		changed[p] = true
 	}
@@ -63,7 +51,12 @@ func (a at) touched(ctx context.Context, head, tip string) ([]string, error) {
 			paths = append(paths, m[2])
 		}
 	}
-	return paths, nil
+	for _, t := range tags {
+		if path, ok := strings.CutPrefix(t, "H "); ok {
+			seen[path] = true
+		}
+	}
+	return slices.DeleteFunc(paths, func(p string) bool { return !seen[p] }), nil
 }
 
 // removeFiles removes files and links below dir, and the folders that are empty

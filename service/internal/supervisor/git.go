@@ -76,6 +76,9 @@ func gitFor[T any](ctx context.Context, s *Supervisor, mission string, leave boo
 			return nil, now.err
 		}
 		run := guard.GitRun{Dir: c.Dir, Config: c.Config, Args: c.Args, Env: c.Env, Stdin: c.Stdin, MaxOutput: int64(c.Limit), Limit: c.Within, Whole: c.Whole}
+		for _, u := range c.Undo {
+			run.Undo = append(run.Undo, guard.GitUndo(u))
+		}
 		out, err := now.g.Run(ctx, run)
 		var failed *guard.GitError
 		var on *guard.GoesOn
