@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -136,7 +137,8 @@ func (t *Tree) empty() bool {
 		return true
 	}
 	b, err := os.ReadFile(filepath.Join(t.group, "cgroup.events"))
-	return err != nil || !strings.Contains(string(b), "populated 1")
+	// A group that is gone was empty; one that can't be read proves nothing.
+	return errors.Is(err, fs.ErrNotExist) || err == nil && !strings.Contains(string(b), "populated 1")
 }
 
 // killAll ends the cgroup in one step, forks under way included. Kernels

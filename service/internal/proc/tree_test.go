@@ -302,6 +302,9 @@ func TestMembersThatCantBeListed(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(group, "cgroup.procs"), 0o700); err != nil { // a folder in the place of the list
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(group, "cgroup.events"), []byte("populated 0\nfrozen 0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	p.ask("group " + group)
 	if r := p.ask("members"); r.Err == "" {
 		t.Fatalf("the members can be listed, so this proves nothing: %v", r.Members)
@@ -310,6 +313,28 @@ func TestMembersThatCantBeListed(t *testing.T) {
 		t.Errorf("left %v, %s", r.Left, r.Err)
 	}
 	mustGone(t, pids)
+}
+
+// A group that can't be read is not taken for an empty one.
+func TestGroupThatCantBeRead(t *testing.T) {
+	p := run(t, self("guard", "subreaper"))
+	p.answer()
+	group := t.TempDir()
+	for _, name := range []string{"cgroup.events", "cgroup.procs"} {
+		if err := os.Mkdir(filepath.Join(group, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.ask("group " + group)
+	if r := p.ask("members"); r.Err == "" {
+		t.Errorf("nobody is said to be left: %v", r.Members)
+	}
+	if err := os.RemoveAll(group); err != nil {
+		t.Fatal(err)
+	}
+	if r := p.ask("stop 0 10 20"); r.Err != "" || len(r.Left) > 0 {
+		t.Errorf("a group that is gone has left %v, %s", r.Left, r.Err)
+	}
 }
 
 // What can't be looked up is not taken for what is not there.
