@@ -5,6 +5,8 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 
@@ -12,7 +14,8 @@ import (
 	"github.com/reevehq/reeve/service/internal/store"
 )
 
-// waited is a context that tells when somebody waits for its end.
+// waited is a context that tells when a write waits in the journal's queue: only
+// then does the journal ask for the context's end.
 type waited struct {
 	context.Context
 	once sync.Once
@@ -20,7 +23,11 @@ type waited struct {
 }
 
 func (w *waited) Done() <-chan struct{} {
-	w.once.Do(func() { close(w.by) })
+	callers := make([]uintptr, 1)
+	runtime.Callers(2, callers)
+	if by, _ := runtime.CallersFrames(callers).Next(); strings.HasSuffix(by.Function, "store.(*DB).Update") {
+		w.once.Do(func() { close(w.by) })
+	}
 	return w.Context.Done()
 }
 

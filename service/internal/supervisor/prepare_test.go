@@ -3,6 +3,7 @@
 package supervisor
 
 import (
+	"bufio"
 	"context"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/app/mission"
@@ -62,6 +64,20 @@ func (h *house) startInWorktree(name string, make func(dir string)) Record {
 	return r
 }
 
+// toldBy waits for a line from a pipe.
+func (h *house) toldBy(pipe string) {
+	h.t.Helper()
+	f, err := os.OpenFile(pipe, os.O_RDWR, 0) // for reading alone this would wait for a writer
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer f.Close()
+	_ = f.SetReadDeadline(time.Now().Add(patience))
+	if _, err := bufio.NewReader(f).ReadString('\n'); err != nil {
+		h.t.Fatalf("nobody wrote to %s: %v", filepath.Base(pipe), err)
+	}
+}
+
 // TestFailedStartKeepsItsWorktree: a start that fails after its worktree was
 // made leaves it to the mission, where it can be removed.
 func TestFailedStartKeepsItsWorktree(t *testing.T) {
@@ -97,9 +113,7 @@ func TestStopWhileTheCheckoutIsPrepared(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if _, err := os.ReadFile(begun); err != nil { // waits for the filter
-		t.Fatal(err)
-	}
+	h.toldBy(begun)
 	r, err := h.s.Stop(within(t), r.ID)
 	if err != nil || r.Phase != mission.Stopped {
 		t.Errorf("%s, %v", r.Phase, err)
