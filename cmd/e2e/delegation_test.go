@@ -127,7 +127,7 @@ func TestDelegation(t *testing.T) {
 	run := "systemd-run --user --quiet --collect"
 	try := func(name, rest string) string { return `sh "$PWD/try.sh" ` + name + " " + rest }
 	// What never comes to its end is told by the result that is not there.
-	heard := func(name string) string { return "; timeout 90 cat " + name + ".pipe" }
+	heard := func(name string) string { return "; timeout 300 cat " + name + ".pipe" }
 	write("attack.sh", strings.Join([]string{
 		"export DBUS_SESSION_BUS_ADDRESS=" + shellQuote(os.Getenv("DBUS_SESSION_BUS_ADDRESS")) + " XDG_RUNTIME_DIR=" + shellQuote(os.Getenv("XDG_RUNTIME_DIR")) +
 			" TMUX_TMPDIR=" + shellQuote(os.Getenv("HOME")),
