@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/reevehq/reeve/ipc/wire"
 )
@@ -24,22 +25,33 @@ func TestProbedProgramCannotDecide(t *testing.T) {
 		"claude": {
 			"#!/bin/sh",
 			"cd " + shellQuote(dir) + "; export REEVE_STATE=" + shellQuote(m.state),
-			allow + " >1 2>&1; echo exit=$? >>1",
+			allow + " >1.$$ 2>&1; echo exit=$? >>1.$$; mv 1.$$ 1",
 			"(sh left.sh $$ >/dev/null 2>&1 &)",
 			"echo '2.1.0 (Claude Code)'",
 		},
 		// It waits until nothing but its session tells where it came from.
 		"left.sh": {
 			"while [ -e /proc/$1 ]; do sleep 0.1; done",
-			allow + " >2 2>&1; echo exit=$? >>2; mv 2 left",
+			allow + " >2.$1 2>&1; echo exit=$? >>2.$1; mv 2.$1 left",
 		},
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.Join(lines, "\n")), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if r := m.runIn(m.dir, []string{"PATH=" + dir + ":" + os.Getenv("PATH")}, "providers"); r.code != 0 {
-		t.Fatalf("reeve providers: exit %d %s", r.code, r.err)
+	// On a busy machine it is ended before it has tried, for it may take only
+	// seconds. So it is asked until it told its version.
+	for began := time.Now(); ; {
+		r := m.runIn(m.dir, []string{"PATH=" + dir + ":" + os.Getenv("PATH")}, "providers")
+		if r.code != 0 {
+			t.Fatalf("reeve providers: exit %d %s", r.code, r.err)
+		}
+		if strings.Contains(r.out, "2.1.0") {
+			break
+		}
+		if time.Since(began) > waitLimit {
+			t.Fatalf("it never told its version: %s", r.out)
+		}
 	}
 	for name, how := range map[string]string{"1": "below the service", "left": "left behind"} {
 		v.wait("what was tried "+how, func() bool { _, err := os.Stat(filepath.Join(dir, name)); return err == nil })
