@@ -572,6 +572,40 @@ func (w *worker) stopped(id proc.ID) {
 	}
 }
 
+// A start that is still looking around when another generation claims the guard
+// starts nothing.
+func TestOvertakenStart(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "late")
+	mkfifo(t, pipe)
+	w := spawn(t, "TEST_LATE="+pipe)
+	old, _ := w.claim(1)
+	late, id := w.launch, wire.Command{CommandID: "old"}
+	late.Provider = "fake-late"
+	done := make(chan struct{})
+	go func() { defer close(done); _ = old.Start(within(t), wire.StartParams{Command: id, Launch: late}) }()
+	var f *os.File
+	for begin := time.Now(); f == nil; time.Sleep(10 * time.Millisecond) {
+		var err error
+		if f, err = os.OpenFile(pipe, os.O_WRONLY|syscall.O_NONBLOCK, 0); err != nil && !errors.Is(err, syscall.ENXIO) {
+			t.Fatal(err)
+		}
+		if time.Since(begin) > patience {
+			t.Fatal("the start does not begin")
+		}
+	}
+	c, _ := w.claim(2)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	// A repeat returns what became of it.
+	code(t, c.Start(within(t), wire.StartParams{Command: id, Launch: late}), wire.CodeStaleGeneration)
+	if err := c.Start(within(t), wire.StartParams{Launch: w.launch}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func mkfifo(t *testing.T, path string) {
 	t.Helper()
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

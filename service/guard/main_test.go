@@ -70,6 +70,10 @@ func TestMain(m *testing.M) {
 }
 
 func findFake(name string) (provider.Provider, error) {
+	if name == "fake-late" { // is there once somebody wrote to the pipe
+		_, err := os.ReadFile(os.Getenv("TEST_LATE"))
+		return fakes["fake"], err
+	}
 	if f, ok := fakes[name]; ok {
 		return f, nil
 	}

@@ -258,7 +258,7 @@ func (g *guard) command(p *peer, req wire.Request) {
 	case wire.GuardStart:
 		var x wire.StartParams
 		bad = wire.DecodeParams(req.Params, &x)
-		cmd, effect = x.Command, func() (any, later, error) { return g.startLocked(x) }
+		cmd, effect = x.Command, func() (any, later, error) { return g.startLocked(p, x) }
 	case wire.GuardTurn:
 		var x wire.TurnParams
 		bad = wire.DecodeParams(req.Params, &x)
@@ -287,9 +287,9 @@ func (g *guard) command(p *peer, req wire.Request) {
 	}
 
 	g.mu.Lock()
-	if p != g.owner || cmd.Generation != g.fence.Generation {
+	if err := g.ownerLocked(p, cmd.Generation); err != nil {
 		g.mu.Unlock()
-		p.reply(refusal(req.ID, wire.Errorf(wire.CodeStaleGeneration, "Generation %d does not own this guard.", cmd.Generation)))
+		p.reply(refusal(req.ID, err))
 		return
 	}
 	c, repeat := g.commands[cmd.CommandID]
@@ -333,6 +333,14 @@ func (g *guard) command(p *peer, req wire.Request) {
 	}
 }
 
+// ownerLocked refuses a command of whoever does not own the guard (any more).
+func (g *guard) ownerLocked(p *peer, generation uint64) *wire.Error {
+	if p != g.owner || generation != g.fence.Generation {
+		return wire.Errorf(wire.CodeStaleGeneration, "Generation %d does not own this guard.", generation)
+	}
+	return nil
+}
+
 func (c *command) finish(result any, err error) {
 	c.result = result
 	if err != nil && !errors.As(err, &c.err) {
@@ -372,11 +380,11 @@ func (g *guard) readyLocked() error {
 }
 
 // startLocked leaves all that takes a look at the checkout for later.
-func (g *guard) startLocked(p wire.StartParams) (any, later, error) {
+func (g *guard) startLocked(by *peer, p wire.StartParams) (any, later, error) {
 	if err := g.startableLocked(); err != nil {
 		return nil, nil, err
 	}
-	return nil, func() (any, error) { return nil, g.start(p) }, nil
+	return nil, func() (any, error) { return nil, g.start(by, p) }, nil
 }
 
 func (g *guard) startableLocked() error {
@@ -389,7 +397,7 @@ func (g *guard) startableLocked() error {
 	return nil
 }
 
-func (g *guard) start(p wire.StartParams) error {
+func (g *guard) start(by *peer, p wire.StartParams) error {
 	l := p.Launch
 	if _, err := g.o.Providers(l.Provider); err != nil {
 		return wire.Errorf(wire.CodeNotFound, "There is no provider %s.", short(l.Provider, 64))
@@ -422,6 +430,10 @@ func (g *guard) start(p wire.StartParams) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	// Another may have claimed the guard during the look at the folder.
+	if err := g.ownerLocked(by, p.Generation); err != nil {
+		return err
+	}
 	if err := g.startableLocked(); err != nil {
 		return err
 	}
