@@ -18,7 +18,7 @@ const keeperGrace = 10 * time.Second
 // for lateKill more while it is killed; after that the guard goes, too.
 const (
 	lateGrace = 8 * time.Second
-	lateKill  = time.Second
+	lateKill  = 5 * time.Second
 )
 
 // ScopeVars are the environment variables by which a keeper finds the systemd
