@@ -280,9 +280,13 @@ func TestResumeMissing(t *testing.T) {
 
 func TestFailures(t *testing.T) {
 	for scope, code := range map[string]mission.Code{
-		"demo:fail":  mission.LocalExecutionFailure,
-		"demo:auth":  mission.AuthenticationRequired,
-		"demo:crash": mission.LocalExecutionFailure,
+		"demo:fail":     mission.LocalExecutionFailure,
+		"demo:auth":     mission.AuthenticationRequired,
+		"demo:crash":    mission.LocalExecutionFailure,
+		"demo:fail 401": mission.AuthenticationRequired, "demo:fail 402": mission.PermissionRequired, "demo:fail 403": mission.PermissionRequired,
+		"demo:fail 404": mission.PermissionRequired, "demo:fail 429": mission.RateLimited, "demo:fail 429 60": mission.RateLimited,
+		"demo:fail 500": mission.LocalExecutionFailure, "demo:fail 529": mission.LocalExecutionFailure, "demo:fail 999": mission.LocalExecutionFailure,
+		"demo:fail cut": mission.LocalExecutionFailure, "demo:fail refused": mission.LocalExecutionFailure,
 	} {
 		t.Run(scope, func(t *testing.T) {
 			w := newWorld(t)

@@ -45,6 +45,8 @@ type column struct {
 	silent []string // what the program never says, such as noExit; the table tells
 	// mends are failures that the program itself gets over.
 	mends map[string]bool
+	// fails makes an agent without a model fail as with one.
+	fails func(fault string) string
 
 	text     func(text string) string
 	pieces   func(n, ms int) string
@@ -151,10 +153,14 @@ func columns() []column {
 		},
 	}
 	c3.served, c3.question = true, c3.tool(wire.MCPAskQuestion, colours)
-	for _, f := range faults {
-		c3.na[f.name] = noModel
-	}
+	c3.fails = func(name string) string { return demoPrompt("demo:fail " + demoFaults[name]) }
 	return append([]column{c1, c2, opencode(), gemini(), c3}, adapters(c1, c2)...)
+}
+
+// demoFaults are what the demo agent is told for each fault.
+var demoFaults = map[string]string{
+	"401": "401", "402, credit exhausted": "402", "403": "403", "404, unknown model": "404", "429": "429", "429 with its end": "429 3600",
+	"500": "500", "529, overloaded": "529", "stream cut off": "cut", "500 once": "500 once", "endpoint refuses": "refused",
 }
 
 func demoPrompt(scope string, steering ...string) string {

@@ -436,7 +436,10 @@ func openCode(err error) mission.Code {
 
 func fails(t *testing.T, w *world, f fault) {
 	prompt := f.script
-	if prompt == "" {
+	switch {
+	case w.c.fails != nil:
+		prompt = w.c.fails(f.name)
+	case prompt == "":
 		w.stub.Close()
 		prompt = w.c.text("x")
 	}

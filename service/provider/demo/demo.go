@@ -18,6 +18,12 @@
 //	demo:big           ask for a tool whose input is 40 KB long, the harm at its end
 //	demo:eat-memory N  after asking, hold N (default 512) MiB of memory until the turn is ended
 //	demo:fail          fail the turn
+//	demo:fail N        fail as if the model service had answered with the status N:
+//	                   401, 402, 403, 404, 429, 500 or 529
+//	demo:fail N SECS   say also when to ask again
+//	demo:fail N once   get over such a failure, and go on
+//	demo:fail cut      fail as if the model's answer had been cut off
+//	demo:fail refused  fail as if the model service could not be reached
 //	demo:auth          fail the turn for want of a sign-in
 //	demo:crash         end the program inside the turn
 //

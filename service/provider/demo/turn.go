@@ -268,7 +268,7 @@ func (t *turn) act() (acted bool, err error) {
 			_, _, err = t.tool(sdk.SessionUpdateToolCall{Title: fmt.Sprintf("Hold %d MiB of memory", n), Kind: sdk.ToolKindOther},
 				func() (string, *int, error) { return "", nil, t.eat(n) })
 		case "fail":
-			return true, sdk.NewInternalError(map[string]any{"error": "demo:fail"})
+			err = t.fail(d.arg)
 		case "auth":
 			return true, sdk.NewAuthRequired(nil)
 		case "crash":
