@@ -106,6 +106,9 @@ type fakeConn struct {
 	final string
 	code  mission.Code
 	over  bool
+
+	telling sync.RWMutex // held to read while an event of finish is told
+	closed  bool         // events are
 }
 
 func (c *fakeConn) Prompt(_ context.Context, text string) error {
@@ -168,16 +171,24 @@ func (c *fakeConn) finish(o mission.TurnOutcome) {
 		o = mission.FailedTurn(mission.StageExecution, c.code)
 	}
 	c.mu.Unlock()
-	if !over {
-		select {
-		case c.events <- provider.TurnFinished{Outcome: o, Final: final}:
-		case <-c.ended:
-		}
+	c.telling.RLock()
+	defer c.telling.RUnlock()
+	if over || c.closed {
+		return
+	}
+	select {
+	case c.events <- provider.TurnFinished{Outcome: o, Final: final}:
+	case <-c.ended:
 	}
 }
 
 func (c *fakeConn) read(out io.Reader, cmd *exec.Cmd, resumed bool) {
-	defer close(c.events)
+	defer func() {
+		c.telling.Lock() // an interrupt may be telling what it ended
+		defer c.telling.Unlock()
+		c.closed = true
+		close(c.events)
+	}()
 	c.events <- provider.SessionStarted{Session: "s1", Resumed: resumed, Model: "shell", Version: "1"}
 	r := bufio.NewReader(out)
 	for {
