@@ -134,9 +134,6 @@ func TestDemoMendsTheSample(t *testing.T) {
 	if len(conform.Of[provider.Thought](turn)) == 0 || *turn.Finished.Outcome.Usage.ToolCalls != 4 || turn.Finished.Outcome.Usage.Input != nil {
 		t.Errorf("usage %+v", turn.Finished.Outcome.Usage)
 	}
-	if err := s.Conn.Steer(context.Background(), "x"); !errors.Is(err, provider.ErrUnsupported) {
-		t.Errorf("steer: %v", err)
-	}
 }
 
 func TestDenials(t *testing.T) {
@@ -299,6 +296,32 @@ func TestFailures(t *testing.T) {
 				t.Errorf("what it said on stderr is not in the message %q", turn.Finished.Message)
 			}
 		})
+	}
+}
+
+func TestSteerInATurn(t *testing.T) {
+	w := newWorld(t)
+	s := conform.Open(t, w.p, w.spec)
+	steered := false
+	turn := s.Do(prompt("demo:command true"), s.Decide(func(provider.PermissionRequested) provider.Answer {
+		if !steered {
+			steered = true
+			if err := s.Conn.Steer(t.Context(), "add a line now to in-turn.txt"); err != nil {
+				t.Error(err)
+			}
+		}
+		return provider.Answer{Allow: true}
+	}))
+	want(t, turn, mission.Succeeded, "", mission.NextDone)
+	if b, _ := os.ReadFile(filepath.Join(w.folder, "in-turn.txt")); string(b) != "now\n" {
+		t.Errorf("the file is %q", b)
+	}
+	if err := s.Conn.Steer(t.Context(), "too late"); err == nil {
+		t.Error("an instruction was taken without a turn")
+	}
+	plain := conform.Open(t, New(Agent{Name: "plain", Title: "Plain"}), w.spec)
+	if err := plain.Conn.Steer(t.Context(), "x"); !errors.Is(err, provider.ErrUnsupported) {
+		t.Errorf("an agent of which nothing is known: %v", err)
 	}
 }
 

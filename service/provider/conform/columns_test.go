@@ -130,8 +130,7 @@ func columns() []column {
 	c3 := column{
 		name: "demo", new: func(exe string) provider.Provider { return acp.Demo(exe) },
 		na: map[string]string{
-			"parallel calls, one denied": "it makes one call after the other", "steer in a turn": "its protocol has no such verb",
-			"usage per turn": noModel, "model used": noModel, "custom endpoint": noModel, "20 MB in one line": "it says no long lines",
+			"usage per turn": noModel, "model used": noModel, "custom endpoint": noModel,
 		},
 		text: func(string) string { return demoPrompt("demo:slow 1") },
 		pieces: func(n, ms int) string {
@@ -140,6 +139,7 @@ func columns() []column {
 		commands: func(lines ...string) string {
 			return demoPrompt("demo:command " + strings.Join(lines, "\ndemo:command "))
 		},
+		parallel: func(a, b string) string { return demoPrompt("demo:parallel " + a + " && " + b) },
 		tool: func(name string, input any) string {
 			b, err := json.Marshal(input)
 			if err != nil {

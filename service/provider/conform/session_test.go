@@ -112,6 +112,9 @@ func steer(t *testing.T, w *world) {
 		}
 	})
 	w.want(turn, mission.Succeeded, "")
+	if w.c.binary == "" && strings.Contains(turn.Text(), "canary-steering") {
+		return // it has no model that could hear it
+	}
 	for _, r := range w.stub.Requests() {
 		if strings.Contains(strings.Join(append(r.Texts, r.Results...), "\n"), "canary-steering") {
 			return

@@ -4,7 +4,7 @@
 // tool, takes what is denied for an answer, and follows simple steering.
 //
 // Steering of the form "add a line TEXT to FILE" is carried out; any other is
-// confirmed.
+// confirmed. What comes in a running turn is followed before its next step.
 //
 // Directives in the scope or in the steering make it do other things instead of
 // its usual work. They are for tests and for showing Reeve. Each stands on a
@@ -12,7 +12,10 @@
 //
 //	demo:slow N        say N (default 400) short texts, 50 ms apart
 //	demo:burst N       say N (default 5000) lines without a pause
+//	demo:long N        say one text of N (default 20 million) bytes without a line's end
 //	demo:command LINE  run LINE, split at spaces, after asking
+//	demo:parallel LINE && LINE
+//	                   run both, after asking for both at once
 //	demo:mcp TOOL JSON after asking, call the tool of the session's MCP server that has it
 //	demo:spawn         after asking, start a process in a session of its own that outlives the turn
 //	demo:big           ask for a tool whose input is 40 KB long, the harm at its end
@@ -85,6 +88,7 @@ type agent struct {
 	once    sync.Once
 	crash   chan struct{}
 	servers servers
+	inbox   inbox
 
 	mu      sync.Mutex
 	current session
@@ -181,7 +185,9 @@ func (a *agent) Prompt(ctx context.Context, r sdk.PromptRequest) (sdk.PromptResp
 		}
 	}
 	t := &turn{agent: a, ctx: ctx, session: s, ask: parse(text)}
+	a.inbox.begin()
 	err := t.run()
+	a.inbox.end()
 	s.Last = t.said
 	if kept := a.keep(s); err == nil {
 		err = kept

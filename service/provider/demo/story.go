@@ -12,7 +12,7 @@ func (t *turn) run() error {
 	if err := t.think("I look at what is asked for before I touch anything."); err != nil {
 		return err
 	}
-	if err := t.steered(); err != nil {
+	if err := t.steered(t.ask.steering); err != nil {
 		return err
 	}
 	acted, err := t.act()
@@ -24,6 +24,9 @@ func (t *turn) run() error {
 		if err := t.work(two && t.session.Turns > 1, two && t.session.Turns == 1); err != nil {
 			return err
 		}
+	}
+	if err := t.listen(true); err != nil {
+		return err
 	}
 	next := "done"
 	switch {
@@ -40,8 +43,8 @@ func (t *turn) run() error {
 }
 
 // steered follows the person's new instructions.
-func (t *turn) steered() error {
-	for _, text := range t.ask.steering {
+func (t *turn) steered(texts []string) error {
+	for _, text := range texts {
 		m := addLine().FindStringSubmatch(text)
 		if m == nil {
 			if err := t.say("Understood: %q.\n", text); err != nil {

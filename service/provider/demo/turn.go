@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	sdk "github.com/coder/acp-go-sdk"
@@ -24,10 +25,12 @@ type turn struct {
 	ctx     context.Context
 	session session
 	ask     wish
-	said    string // since the last tool call
-	calls   int
-	denied  []string // what the person did not allow
 	plan    []string
+
+	mu     sync.Mutex // calls may be made at once
+	said   string     // since the last tool call
+	calls  int
+	denied []string // what the person did not allow
 }
 
 func (t *turn) update(u sdk.SessionUpdate) error {
@@ -39,7 +42,9 @@ func (t *turn) update(u sdk.SessionUpdate) error {
 
 func (t *turn) say(format string, args ...any) error {
 	text := fmt.Sprintf(format, args...)
+	t.mu.Lock()
 	t.said += text
+	t.mu.Unlock()
 	return t.update(sdk.UpdateAgentMessageText(text))
 }
 
@@ -61,6 +66,9 @@ func (t *turn) step(n int) error {
 	if err := t.update(sdk.UpdatePlan(list...)); err != nil {
 		return err
 	}
+	if err := t.listen(false); err != nil {
+		return err
+	}
 	return t.pause(pace)
 }
 
@@ -78,9 +86,11 @@ func (t *turn) pause(d time.Duration) error {
 // tool announces a call, asks for it, and does it when it is allowed. do
 // returns the output. The result says whether it was done.
 func (t *turn) tool(call sdk.SessionUpdateToolCall, do func() (output string, exit *int, err error)) (string, bool, error) {
+	t.mu.Lock()
 	t.calls++
 	t.said = ""
 	call.ToolCallId = sdk.ToolCallId(fmt.Sprintf("%s-%d-%d", t.session.ID[:8], t.session.Turns, t.calls))
+	t.mu.Unlock()
 	call.Status = sdk.ToolCallStatusPending
 	if err := t.update(sdk.SessionUpdate{ToolCall: &call}); err != nil {
 		return "", false, err
@@ -103,7 +113,9 @@ func (t *turn) tool(call sdk.SessionUpdateToolCall, do func() (output string, ex
 		return "", false, t.ctx.Err()
 	}
 	if chosen := answer.Outcome.Selected; chosen.OptionId != "allow" {
+		t.mu.Lock()
 		t.denied = append(t.denied, call.Title)
+		t.mu.Unlock()
 		if err := t.end(call, sdk.ToolCallStatusFailed, "The person denied this.", nil); err != nil {
 			return "", false, err
 		}
@@ -208,6 +220,29 @@ func (t *turn) command(why string, args ...string) (string, bool, error) {
 	})
 }
 
+// parallel runs commands that it asks for at once.
+func (t *turn) parallel(lines ...string) error {
+	errs := make([]error, len(lines))
+	var wg sync.WaitGroup
+	for i, line := range lines {
+		if args := strings.Fields(line); len(args) > 0 {
+			wg.Go(func() { _, _, errs[i] = t.command("The scope asks for it", args...) })
+		}
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// long is a text of n bytes in one line. Its pieces differ, so that what is lost
+// of it is seen.
+func long(n int) string {
+	b := make([]byte, 0, n+20)
+	for i := 0; len(b) < n; i++ {
+		b = strconv.AppendInt(append(b, ' '), int64(i), 10)
+	}
+	return string(b[:n])
+}
+
 // eat holds memory until the turn is ended.
 func (t *turn) eat(mib int) error {
 	held := make([]byte, mib<<20)
@@ -222,6 +257,9 @@ func (t *turn) eat(mib int) error {
 // act carries out the directives that replace the usual work.
 func (t *turn) act() (acted bool, err error) {
 	for _, d := range t.ask.directives {
+		if err := t.listen(false); err != nil {
+			return acted, err
+		}
 		n, numbered := strconv.Atoi(d.arg)
 		switch d.name {
 		case "slow":
@@ -243,11 +281,18 @@ func (t *turn) act() (acted bool, err error) {
 			for i := 1; i <= n && err == nil; i++ {
 				err = t.say("line %d\n", i)
 			}
+		case "long":
+			if numbered != nil {
+				n = 20e6
+			}
+			err = t.say("%s", long(max(n, 0)))
 		case "turns": // see run
 		case "command":
 			if args := strings.Fields(d.arg); len(args) > 0 {
 				_, _, err = t.command("The scope asks for it", args...)
 			}
+		case "parallel":
+			err = t.parallel(strings.Split(d.arg, "&&")...)
 		case "mcp":
 			name, input, _ := strings.Cut(d.arg, " ")
 			err = t.mcp(name, input)
