@@ -48,7 +48,7 @@ func New(a Agent) *Provider { return &Provider{agent: a} }
 
 // Demo returns the built-in demo agent, which is exe, Reeve's own program.
 func Demo(exe string) *Provider {
-	return New(Agent{Name: "demo", Title: "Demo agent", Path: exe, Args: []string{"demo-agent"}, NoAccount: true, hardening: hardening{calls: longCall, steers: true}})
+	return New(Agent{Name: "demo", Title: "Demo agent", Path: exe, Args: []string{"demo-agent"}, NoAccount: true, hardening: hardening{calls: longCall, steers: true, endpoint: "REEVE_DEMO_BASE_URL"}})
 }
 
 // Name implements provider.Provider.

@@ -45,8 +45,6 @@ type column struct {
 	silent []string // what the program never says, such as noExit; the table tells
 	// mends are failures that the program itself gets over.
 	mends map[string]bool
-	// fails makes an agent without a model fail as with one.
-	fails func(fault string) string
 
 	text     func(text string) string
 	pieces   func(n, ms int) string
@@ -126,13 +124,13 @@ func columns() []column {
 		w.file(filepath.Join(w.home, ".codex", "config.toml"), "[mcp_servers.broken]\ncommand = \"/nonexistent/server\"\nrequired = true\n")
 	}
 
-	const noModel = "it uses no model"
+	// With demo:model it passes on what the stand-in for a model API understands.
 	c3 := column{
 		name: "demo", new: func(exe string) provider.Provider { return acp.Demo(exe) },
-		na: map[string]string{
-			"usage per turn": noModel, "model used": noModel, "custom endpoint": noModel,
+		model: "demo-1", keys: []string{"REEVE_DEMO_BASE_URL=http://127.0.0.1:9"}, silent: []string{noCalls},
+		text: func(text string) string {
+			return demoPrompt("demo:model <<say:" + strings.ReplaceAll(text, "\n", " ") + ">>")
 		},
-		text: func(string) string { return demoPrompt("demo:slow 1") },
 		pieces: func(n, ms int) string {
 			return demoPrompt(fmt.Sprintf("demo:%s %d", map[bool]string{true: "slow", false: "burst"}[ms > 0], n))
 		},
@@ -153,14 +151,7 @@ func columns() []column {
 		},
 	}
 	c3.served, c3.question = true, c3.tool(wire.MCPAskQuestion, colours)
-	c3.fails = func(name string) string { return demoPrompt("demo:fail " + demoFaults[name]) }
 	return append([]column{c1, c2, opencode(), gemini(), c3}, adapters(c1, c2)...)
-}
-
-// demoFaults are what the demo agent is told for each fault.
-var demoFaults = map[string]string{
-	"401": "401", "402, credit exhausted": "402", "403": "403", "404, unknown model": "404", "429": "429", "429 with its end": "429 3600",
-	"500": "500", "529, overloaded": "529", "stream cut off": "cut", "500 once": "500 once", "endpoint refuses": "refused",
 }
 
 func demoPrompt(scope string, steering ...string) string {
@@ -206,7 +197,7 @@ func newWorld(t *testing.T, c column) *world {
 	w.spec = provider.Spec{Path: exe, Folder: w.folder, PrivateDir: private, Model: c.model,
 		Env: append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.home, "LANG=C.UTF-8"}, c.keys...)}
 	if c.binary == "" {
-		w.spec.Args = []string{"demo-agent"}
+		w.spec.Args, w.spec.Model, w.spec.Endpoint = []string{"demo-agent"}, "", stub.URL() // its model can't be chosen
 		return w
 	}
 	if w.spec.Path = os.Getenv(c.binary); w.spec.Path == "" {

@@ -445,11 +445,11 @@ func openCode(err error) mission.Code {
 func fails(t *testing.T, w *world, f fault) {
 	prompt := f.script
 	switch {
-	case w.c.fails != nil:
-		prompt = w.c.fails(f.name)
 	case prompt == "":
 		w.stub.Close()
 		prompt = w.c.text("x")
+	case w.c.binary == "":
+		prompt = demoPrompt("demo:model " + prompt)
 	}
 	s, err := conform.TryOpen(t, w.p, w.spec)
 	if err != nil && f.script == "" && openCode(err) == f.code {

@@ -1,5 +1,5 @@
 // Package demo is the built-in demo agent: an agent of the Agent Client
-// Protocol without a model and without the network. It reads the checkout,
+// Protocol without a model of its own and without the network. It reads the checkout,
 // mends the bug of the sample repository, runs its check, asks before each
 // tool, takes what is denied for an answer, and follows simple steering.
 //
@@ -20,6 +20,7 @@
 //	demo:spawn         after asking, start a process in a session of its own that outlives the turn
 //	demo:big           ask for a tool whose input is 40 KB long, the harm at its end
 //	demo:eat-memory N  after asking, hold N (default 512) MiB of memory until the turn is ended
+//	demo:model TEXT    ask the mission's endpoint, if it is on this computer, and say its answer
 //	demo:fail          fail the turn
 //	demo:fail N        fail as if the model service had answered with the status N:
 //	                   401, 402, 403, 404, 429, 500 or 529
@@ -202,7 +203,7 @@ func (a *agent) Prompt(ctx context.Context, r sdk.PromptRequest) (sdk.PromptResp
 	case err != nil:
 		return sdk.PromptResponse{}, err
 	}
-	return sdk.PromptResponse{StopReason: sdk.StopReasonEndTurn}, nil
+	return t.told(), nil
 }
 
 // Cancel implements sdk.Agent; the connection has ended the turn's context.

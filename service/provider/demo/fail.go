@@ -30,7 +30,10 @@ func refused(status int, more string) error {
 	if status == http.StatusUnauthorized {
 		return sdk.NewAuthRequired(map[string]any{"status": status})
 	}
-	f := failures[status]
+	f, ok := failures[status]
+	if !ok {
+		f.kind, f.text = "unknown", http.StatusText(status)
+	}
 	return &sdk.RequestError{Code: -32603, Message: fmt.Sprintf("Internal error: API Error: %d %s%s", status, f.text, more), Data: map[string]any{"errorKind": f.kind}}
 }
 

@@ -26,6 +26,8 @@ type turn struct {
 	session session
 	ask     wish
 	plan    []string
+	asked   string // the model that answered
+	cost    tokens // of its answers
 
 	mu     sync.Mutex // calls may be made at once
 	said   string     // since the last tool call
@@ -312,6 +314,8 @@ func (t *turn) act() (acted bool, err error) {
 			}
 			_, _, err = t.tool(sdk.SessionUpdateToolCall{Title: fmt.Sprintf("Hold %d MiB of memory", n), Kind: sdk.ToolKindOther},
 				func() (string, *int, error) { return "", nil, t.eat(n) })
+		case "model":
+			err = t.model(d.arg)
 		case "fail":
 			err = t.fail(d.arg)
 		case "auth":
