@@ -36,11 +36,6 @@ type method struct {
 	slow bool
 }
 
-func slowly(m method) method {
-	m.slow = true
-	return m
-}
-
 // call is one request being served.
 type call struct {
 	c      *conn
@@ -67,10 +62,10 @@ func init() {
 		wire.MethodNegotiate:     bind(open, noLane, negotiate),
 		wire.MethodServiceStatus: bind(open, noLane, func(ctx context.Context, k call, _ struct{}) (wire.Service, error) { return k.b.Status(ctx) }),
 
-		wire.MethodServiceCheck: slowly(bind(person, noLane, func(ctx context.Context, k call, _ struct{}) (wire.CheckResult, error) { return k.b.Check(ctx) })),
-		wire.MethodAuditVerify: slowly(bind(person, noLane, func(ctx context.Context, k call, _ struct{}) (wire.AuditVerifyResult, error) {
+		wire.MethodServiceCheck: bindSlow(person, noLane, func(ctx context.Context, k call, _ struct{}) (wire.CheckResult, error) { return k.b.Check(ctx) }),
+		wire.MethodAuditVerify: bindSlow(person, noLane, func(ctx context.Context, k call, _ struct{}) (wire.AuditVerifyResult, error) {
 			return k.b.AuditVerify(ctx)
-		})),
+		}),
 		wire.MethodProviderList: bind(probe, noLane, func(ctx context.Context, k call, p wire.ProviderListParams) (wire.ProviderListResult, error) {
 			return k.b.ProviderList(ctx, p)
 		}),
@@ -80,9 +75,9 @@ func init() {
 		wire.MethodProviderRemove: bind(decide, noLane, func(ctx context.Context, k call, p wire.ProviderRemoveParams) (wire.ProviderResult, error) {
 			return checked(need("name", p.Name), func() (wire.ProviderResult, error) { return k.b.ProviderRemove(ctx, k.actor, p) })
 		}),
-		wire.MethodCredentialList: slowly(bind(person, noLane, func(ctx context.Context, k call, _ struct{}) (wire.CredentialListResult, error) {
+		wire.MethodCredentialList: bindSlow(person, noLane, func(ctx context.Context, k call, _ struct{}) (wire.CredentialListResult, error) {
 			return k.b.CredentialList(ctx)
-		})),
+		}),
 		wire.MethodCredentialSet: bind(decide, credentials, func(ctx context.Context, k call, p wire.CredentialSetParams) (wire.CredentialListResult, error) {
 			return checked(need("name", p.Name), func() (wire.CredentialListResult, error) { return k.b.CredentialSet(ctx, k.actor, p) })
 		}),
@@ -104,8 +99,8 @@ func init() {
 
 		wire.MethodMissionGet:      bind(own, noLane, missionGet),
 		wire.MethodSessionMessages: bind(own, noLane, messages),
-		wire.MethodWatch:           {class: own, lane: watching, run: watch},
-		wire.MethodSessionAttach:   {class: own, lane: watching, run: attach},
+		wire.MethodWatch:           {own, watching, watch, false},
+		wire.MethodSessionAttach:   {own, watching, attach, false},
 		wire.MethodUnwatch:         bind(own, watching, unwatch),
 		wire.MethodSessionDetach:   bind(own, watching, detach),
 
@@ -143,9 +138,9 @@ func init() {
 			}
 			return checked(bad, func() (wire.MissionStartResult, error) { return k.b.MissionRecover(ctx, k.actor, p) })
 		}),
-		wire.MethodMissionChanges: slowly(bind(person, noLane, func(ctx context.Context, k call, p wire.ChangesParams) (wire.ChangesResult, error) {
+		wire.MethodMissionChanges: bindSlow(person, noLane, func(ctx context.Context, k call, p wire.ChangesParams) (wire.ChangesResult, error) {
 			return checked(need("id", p.ID), func() (wire.ChangesResult, error) { return k.b.MissionChanges(ctx, p) })
-		})),
+		}),
 		wire.MethodMissionWorktree: bind(decide, byID, func(ctx context.Context, k call, p wire.WorktreeParams) (wire.WorktreeResult, error) {
 			bad := need("id", p.ID)
 			if bad == nil {
@@ -203,6 +198,13 @@ func bind[P, R any](cl class, lane func(json.RawMessage) string, f func(context.
 		r, err := f(ctx, k, p)
 		return outcome{result: r}, err
 	}}
+}
+
+// bindSlow is bind for a method that is slow.
+func bindSlow[P, R any](cl class, lane func(json.RawMessage) string, f func(context.Context, call, P) (R, error)) method {
+	m := bind(cl, lane, f)
+	m.slow = true
+	return m
 }
 
 // mutation is the handler of those that need no more than a mission.
