@@ -14,7 +14,10 @@ all=$(go list ./... | grep -v -e '/cmd/reeve-desktop$')
 e2e=$(printf '%s\n' "$all" | grep '/cmd/e2e$' || true)
 unit=$(printf '%s\n' "$all" | grep -v '/cmd/e2e$')
 case "$mode" in
-all) pkgs="$e2e $unit" ;; # the longest first, beside the others
+all) # the longest first, beside the others
+	view=$(printf '%s\n' "$unit" | grep '/ui/view$')
+	pkgs="$e2e $view $(printf '%s\n' "$unit" | grep -v '/ui/view$')"
+	;;
 unit) pkgs="$unit" ;;
 e2e) pkgs="$e2e" ;;
 providers)
