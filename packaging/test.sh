@@ -52,6 +52,6 @@ if [ -s "$again" ]; then
 	echo "test: failed once, and run a second time:"
 	sed 's/^/test:   /' "$again"
 	[ $code = 0 ] && result=passed || result=failed
-	echo "test: $result, with $(grep -c -v / "$again") of the tests above run twice"
+	echo "test: $result, with $(wc -l <"$again") tests run a second time"
 fi
 exit $code
