@@ -64,6 +64,9 @@ func gitFor[T any](ctx context.Context, s *Supervisor, mission string, leave boo
 	git := func(ctx context.Context, c checkout.GitCommand) ([]byte, error) {
 		now := <-up
 		defer func() { up <- now }()
+		if err := life.Err(); err != nil && !c.Whole {
+			return nil, err
+		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		if !c.Whole {
@@ -87,6 +90,10 @@ func gitFor[T any](ctx context.Context, s *Supervisor, mission string, leave boo
 		}
 		switch {
 		case err == nil:
+			if ctx.Err() != nil { // the end came with the answer, and may end its guard yet
+				now.g.Close()
+				now.g = nil
+			}
 			return out, nil
 		case !errors.As(err, &failed) || failed.TimedOut:
 			now.g.Close()
