@@ -53,10 +53,10 @@ whole() {
 
 # survives says whether the test passes with the patch. Hanging is red, too, and
 # tests are patient: so the limit is a multiple of what the test took. A property
-# is tried with random cases, so it gets three tries.
+# is tried with random cases, so it gets three tries; how many it took is said.
 survives() {
   limit=$((15 + 3 * $(grep -F " $pkg $re" "$here/took" | head -1 | cut -d' ' -f1)))s
-  for _ in 1 2 3; do
+  for try in 1 2 3; do
     run "$pkg" "$re" "$limit" 2>/dev/null || return 1 # else the shell tells of tests that a signal ended
   done
 }
@@ -66,7 +66,7 @@ broken() {
   while read -r patch; do
     name=$(basename "$patch" .patch)
     read -r _ _ pkg re <"$patch"
-    bad=
+    bad= try=1
     if grep -qxF "$pkg $re" "$here/skipped"; then
       echo "$name: $pkg $re can't run here"
       continue
@@ -82,6 +82,7 @@ broken() {
       fi
       git apply -R "$patch"
     fi
+    [ -n "$bad" ] || [ "$try" = 1 ] || echo "$name: not before try $try"
     echo "$name: ${bad:-caught}"
   done
 }

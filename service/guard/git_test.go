@@ -490,6 +490,13 @@ func TestWholeGitGoesOn(t *testing.T) {
 		t.Error(err)
 	}
 	keeper, inner := g.processes()
+	// Nothing tells that the guard has seen the end of the service, and one that
+	// took git along would be gone by then.
+	soon, stop := context.WithTimeout(within(t), 5*time.Second)
+	defer stop()
+	if inner.Wait(soon) == nil {
+		t.Fatal("the guard ended with git")
+	}
 	if g.forgotten.Load() != before {
 		t.Error("what goes on was forgotten")
 	}
