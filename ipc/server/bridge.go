@@ -2,8 +2,8 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"strings"
 	"unicode"
 
@@ -12,20 +12,19 @@ import (
 
 // bridged is the handler of what a worker's bridge asks. Only a worker of the
 // mission that the coordinates name is heard.
-func bridged[P interface{ Where() wire.Coordinates }, R any](check func(P) *wire.Error, f func(Backend, context.Context, Actor, P) (R, error)) func(context.Context, call, P) (R, error) {
-	return func(ctx context.Context, k call, p P) (R, error) {
-		var none R
+func bridged[P interface{ Where() wire.Coordinates }, R any](f func(Backend, context.Context, Actor, P) (R, error), check func(P) *wire.Error) handler[P, R] {
+	return func(ctx context.Context, k call, p P) (none R, _ error) {
 		if err := k.supervised(ctx, p.Where()); err != nil {
 			return none, err
 		}
-		return checked(check(p), func() (R, error) { return f(k.b, ctx, k.actor, p) })
+		return act(f, check)(ctx, k, p)
 	}
 }
 
 func executeTool(ctx context.Context, k call, p wire.ToolParams) (wire.ToolResult, error) {
-	return bridged(checkTool, func(b Backend, _ context.Context, a Actor, p wire.ToolParams) (wire.ToolResult, error) {
+	return bridged(func(b Backend, _ context.Context, a Actor, p wire.ToolParams) (wire.ToolResult, error) {
 		return b.ExecuteTool(k.c.ctx, a, p)
-	})(ctx, k, p)
+	}, checkTool)(ctx, k, p)
 }
 
 // supervised refuses whoever is no worker of the mission that it speaks for.
@@ -43,13 +42,7 @@ func (k call) supervised(ctx context.Context, c wire.Coordinates) error {
 }
 
 func checkCoordinates(c wire.Coordinates) *wire.Error {
-	bad := need("entry_id", c.Entry)
-	if bad == nil {
-		bad = need("work_attempt_id", c.Attempt)
-	}
-	if bad == nil {
-		bad = need("execution_generation_id", c.Execution)
-	}
+	bad := cmp.Or(need("entry_id", c.Entry), need("work_attempt_id", c.Attempt), need("execution_generation_id", c.Execution))
 	if bad == nil && c.Turn != "" {
 		bad = need("provider_turn_id", c.Turn)
 	}
@@ -87,13 +80,7 @@ func checkAPI(apiURL string) *wire.Error {
 }
 
 func checkBind(p wire.BindParams) *wire.Error {
-	bad := checkCoordinates(p.Coordinates)
-	if bad == nil {
-		bad = checkRoom("room_id", p.Room)
-	}
-	if bad == nil {
-		bad = need("agent_session_id", p.Session)
-	}
+	bad := cmp.Or(checkCoordinates(p.Coordinates), checkRoom("room_id", p.Room), need("agent_session_id", p.Session))
 	switch {
 	case bad != nil:
 		return bad
@@ -106,31 +93,12 @@ func checkBind(p wire.BindParams) *wire.Error {
 }
 
 func checkCheckpoint(p wire.CheckpointParams) *wire.Error {
-	bad := checkCoordinates(p.Coordinates)
-	if bad == nil {
-		bad = need("agent_session_id", p.Session)
-	}
-	if bad == nil {
-		bad = need("room_cursor", p.Cursor)
-	}
-	return bad
+	return cmp.Or(checkCoordinates(p.Coordinates), need("agent_session_id", p.Session), need("room_cursor", p.Cursor))
 }
 
 func checkBorrow(p wire.BorrowParams) *wire.Error {
-	bad := checkCoordinates(p.Coordinates)
-	if bad == nil {
-		bad = checkRoom("room_id", p.Room)
-	}
-	if bad == nil {
-		bad = need("agent_session_id", p.Session)
-	}
-	if bad == nil {
-		bad = checkGeneration(p.Generation)
-	}
-	if bad == nil {
-		bad = checkAPI(p.APIURL)
-	}
-	return bad
+	return cmp.Or(checkCoordinates(p.Coordinates), checkRoom("room_id", p.Room), need("agent_session_id", p.Session),
+		checkGeneration(p.Generation), checkAPI(p.APIURL))
 }
 
 func checkGeneration(g uint64) *wire.Error {
@@ -144,13 +112,7 @@ func checkGeneration(g uint64) *wire.Error {
 const maxToolName = 150
 
 func checkTool(p wire.ToolParams) *wire.Error {
-	bad := checkCoordinates(p.Coordinates)
-	if bad == nil {
-		bad = checkGeneration(p.Generation)
-	}
-	if bad == nil {
-		bad = need("mcp_request_id", string(p.RequestID))
-	}
+	bad := cmp.Or(checkCoordinates(p.Coordinates), checkGeneration(p.Generation), need("mcp_request_id", string(p.RequestID)))
 	outside := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_:.-", r)
 	}
@@ -171,13 +133,7 @@ func checkPrepare(p wire.PrepareParams) *wire.Error { return checkTool(p.ToolPar
 const maxEffectError = 8 << 10
 
 func checkComplete(p wire.CompleteParams) *wire.Error {
-	bad := checkCoordinates(p.Coordinates)
-	if bad == nil {
-		bad = checkGeneration(p.Generation)
-	}
-	if bad == nil {
-		bad = need("effect_id", p.Effect)
-	}
+	bad := cmp.Or(checkCoordinates(p.Coordinates), checkGeneration(p.Generation), need("effect_id", p.Effect))
 	switch {
 	case bad != nil:
 		return bad
@@ -187,49 +143,4 @@ func checkComplete(p wire.CompleteParams) *wire.Error {
 		return wire.InvalidField("error", "is longer than 8 KiB")
 	}
 	return nil
-}
-
-func roomMessages(ctx context.Context, k call, p wire.RoomMessagesParams) (wire.RoomMessagesResult, error) {
-	const most = 200
-	bad := need("room", p.Room)
-	switch {
-	case bad == nil && (p.Limit < 0 || p.Limit > most):
-		bad = wire.InvalidField("limit", "must be between 1 and 200, or left out")
-	case bad == nil && p.Limit == 0:
-		p.Limit = most
-	}
-	return checked(bad, func() (wire.RoomMessagesResult, error) { return k.b.RoomMessages(ctx, p) })
-}
-
-// byRoom is the lane of messages: one for each room, as the client names it.
-func byRoom(params json.RawMessage) string {
-	var p struct {
-		Room string `json:"room"`
-	}
-	if json.Unmarshal(params, &p) != nil {
-		return "" // the handler refuses it
-	}
-	return "room " + p.Room
-}
-
-func roomSend(ctx context.Context, k call, p wire.RoomSendParams) (wire.RoomSendResult, error) {
-	bad := need("room", p.Room)
-	switch {
-	case bad == nil && strings.TrimSpace(p.Text) == "":
-		bad = wire.InvalidField("text", "is missing or empty")
-	case bad == nil && len(p.Text) > wire.MaxRoomText:
-		bad = wire.InvalidField("text", "is longer than 16 KiB")
-	}
-	return checked(bad, func() (wire.RoomSendResult, error) { return k.b.RoomSend(ctx, k.actor, p) })
-}
-
-func effectSettle(ctx context.Context, k call, p wire.EffectSettleParams) (wire.EffectResult, error) {
-	bad := need("id", p.ID)
-	if bad == nil && p.Revision == 0 {
-		bad = wire.InvalidField("revision", "is missing or 0; repeat that of the effect you saw")
-	}
-	if bad == nil && p.Outcome != wire.EffectHappened && p.Outcome != wire.EffectDidNot && p.Outcome != wire.EffectLeft {
-		bad = wire.InvalidField("outcome", "must be happened, did_not or left")
-	}
-	return checked(bad, func() (wire.EffectResult, error) { return k.b.EffectSettle(ctx, k.actor, p) })
 }

@@ -55,58 +55,13 @@ type outcome struct {
 var methods map[string]method
 
 func init() {
-	noLane := func(json.RawMessage) string { return "" }
-	watching := func(json.RawMessage) string { return "watch" }
-	credentials := func(json.RawMessage) string { return "credentials" }
 	methods = map[string]method{
 		wire.MethodNegotiate:     bind(open, noLane, negotiate),
-		wire.MethodServiceStatus: bind(open, noLane, func(ctx context.Context, k call, _ struct{}) (wire.Service, error) { return k.b.Status(ctx) }),
+		wire.MethodServiceStatus: bind(open, noLane, tell(Backend.Status)),
 
-		wire.MethodServiceCheck: bindSlow(person, noLane, func(ctx context.Context, k call, _ struct{}) (wire.CheckResult, error) { return k.b.Check(ctx) }),
-		wire.MethodAuditVerify: bindSlow(person, noLane, func(ctx context.Context, k call, _ struct{}) (wire.AuditVerifyResult, error) {
-			return k.b.AuditVerify(ctx)
-		}),
-		wire.MethodProviderList: bind(probe, noLane, func(ctx context.Context, k call, p wire.ProviderListParams) (wire.ProviderListResult, error) {
-			return k.b.ProviderList(ctx, p)
-		}),
-		wire.MethodProviderAdd: bind(decide, noLane, func(ctx context.Context, k call, p wire.ProviderAddParams) (wire.ProviderResult, error) {
-			return checked(need("name", p.Name), func() (wire.ProviderResult, error) { return k.b.ProviderAdd(ctx, k.actor, p) })
-		}),
-		wire.MethodProviderRemove: bind(decide, noLane, func(ctx context.Context, k call, p wire.ProviderRemoveParams) (wire.ProviderResult, error) {
-			return checked(need("name", p.Name), func() (wire.ProviderResult, error) { return k.b.ProviderRemove(ctx, k.actor, p) })
-		}),
-		wire.MethodCredentialList: bindSlow(person, noLane, func(ctx context.Context, k call, _ struct{}) (wire.CredentialListResult, error) {
-			return k.b.CredentialList(ctx)
-		}),
-		wire.MethodCredentialSet: bind(decide, credentials, func(ctx context.Context, k call, p wire.CredentialSetParams) (wire.CredentialListResult, error) {
-			return checked(need("name", p.Name), func() (wire.CredentialListResult, error) { return k.b.CredentialSet(ctx, k.actor, p) })
-		}),
-		wire.MethodCredentialRemove: bind(decide, credentials, func(ctx context.Context, k call, p wire.CredentialRemoveParams) (wire.CredentialListResult, error) {
-			return checked(need("name", p.Name), func() (wire.CredentialListResult, error) { return k.b.CredentialRemove(ctx, k.actor, p) })
-		}),
-		wire.MethodCredentialHand: bind(decide, credentials, func(ctx context.Context, k call, p wire.CredentialHandParams) (wire.CredentialListResult, error) {
-			return k.b.CredentialHand(ctx, k.actor, p)
-		}),
-		wire.MethodMissionCheck: bind(probe, noLane, func(ctx context.Context, k call, p wire.MissionStartParams) (wire.MissionCheckResult, error) {
-			return k.b.MissionCheck(ctx, p)
-		}),
-		wire.MethodMissionList:  bind(person, noLane, missionList),
-		wire.MethodApprovalList: bind(person, noLane, approvalList),
-		wire.MethodApprovalGet: bind(person, noLane, func(ctx context.Context, k call, p wire.IDParams) (wire.ApprovalResult, error) {
-			return checked(need("id", p.ID), func() (wire.ApprovalResult, error) { return k.b.ApprovalGet(ctx, p) })
-		}),
-		wire.MethodBlobRead: bind(person, noLane, blobRead),
-
-		wire.MethodMissionGet:      bind(own, noLane, missionGet),
-		wire.MethodSessionMessages: bind(own, noLane, messages),
-		wire.MethodWatch:           {own, watching, watch, false},
-		wire.MethodSessionAttach:   {own, watching, attach, false},
-		wire.MethodUnwatch:         bind(own, watching, unwatch),
-		wire.MethodSessionDetach:   bind(own, watching, detach),
-
-		wire.MethodServiceStop: bind(decide, noLane, func(ctx context.Context, k call, p wire.ServiceStopParams) (wire.ServiceStopResult, error) {
-			return k.b.Stop(ctx, k.actor, p)
-		}),
+		wire.MethodServiceCheck: slow(bind(person, noLane, tell(Backend.Check))),
+		wire.MethodAuditVerify:  slow(bind(person, noLane, tell(Backend.AuditVerify))),
+		wire.MethodServiceStop:  bind(decide, noLane, act(Backend.Stop)),
 		wire.MethodServicePrepareUpdate: bind(decide, noLane, func(ctx context.Context, k call, p wire.PrepareUpdateParams) (wire.PrepareUpdateResult, error) {
 			return k.b.PrepareUpdate(ctx, k.actor, p, k.c.gone)
 		}),
@@ -116,80 +71,67 @@ func init() {
 		wire.MethodServiceCancelUpdate: bind(decide, noLane, func(ctx context.Context, k call, _ struct{}) (wire.UpdateResult, error) {
 			return k.b.CancelUpdate(ctx, k.actor, k.c.gone)
 		}),
-		wire.MethodMissionStart: bind(decide, func(json.RawMessage) string { return "start" },
-			func(ctx context.Context, k call, p wire.MissionStartParams) (wire.MissionStartResult, error) {
-				return k.b.MissionStart(ctx, k.actor, p)
-			}),
-		wire.MethodMissionSteer: bind(decide, byID, func(ctx context.Context, k call, p wire.SteerParams) (wire.MissionResult, error) {
-			bad := need("id", p.ID)
-			if bad == nil && p.Text == "" {
-				bad = wire.InvalidField("text", "is missing or empty")
-			}
-			return checked(bad, func() (wire.MissionResult, error) { return k.b.MissionSteer(ctx, k.actor, p) })
-		}),
-		wire.MethodMissionPause:  bind(decide, byID, mutation(Backend.MissionPause)),
-		wire.MethodMissionResume: bind(decide, byID, mutation(Backend.MissionResume)),
-		wire.MethodMissionStop:   bind(decide, byID, mutation(Backend.MissionStop)),
-		wire.MethodMissionCancel: bind(decide, byID, mutation(Backend.MissionCancel)),
-		wire.MethodMissionRecover: bind(decide, byID, func(ctx context.Context, k call, p wire.RecoverParams) (wire.MissionStartResult, error) {
-			bad := need("id", p.ID)
-			if bad == nil {
-				bad = need("recovery_ref", p.Ref)
-			}
-			return checked(bad, func() (wire.MissionStartResult, error) { return k.b.MissionRecover(ctx, k.actor, p) })
-		}),
-		wire.MethodMissionChanges: bindSlow(person, noLane, func(ctx context.Context, k call, p wire.ChangesParams) (wire.ChangesResult, error) {
-			return checked(need("id", p.ID), func() (wire.ChangesResult, error) { return k.b.MissionChanges(ctx, p) })
-		}),
-		wire.MethodMissionWorktree: bind(decide, byID, func(ctx context.Context, k call, p wire.WorktreeParams) (wire.WorktreeResult, error) {
-			bad := need("id", p.ID)
-			if bad == nil {
-				bad = need("action", p.Action)
-			}
-			return checked(bad, func() (wire.WorktreeResult, error) { return k.b.MissionWorktree(ctx, k.actor, p) })
-		}),
-		wire.MethodRoomList: bind(person, noLane, func(ctx context.Context, k call, _ struct{}) (wire.RoomListResult, error) {
-			return k.b.RoomList(ctx)
-		}),
+
+		wire.MethodProviderList:   bind(probe, noLane, read(Backend.ProviderList)),
+		wire.MethodProviderAdd:    bind(decide, noLane, act(Backend.ProviderAdd, func(p wire.ProviderAddParams) *wire.Error { return need("name", p.Name) })),
+		wire.MethodProviderRemove: bind(decide, noLane, act(Backend.ProviderRemove, func(p wire.ProviderRemoveParams) *wire.Error { return need("name", p.Name) })),
+
+		wire.MethodCredentialList:   slow(bind(person, noLane, tell(Backend.CredentialList))),
+		wire.MethodCredentialSet:    bind(decide, lane("credentials"), act(Backend.CredentialSet, func(p wire.CredentialSetParams) *wire.Error { return need("name", p.Name) })),
+		wire.MethodCredentialRemove: bind(decide, lane("credentials"), act(Backend.CredentialRemove, func(p wire.CredentialRemoveParams) *wire.Error { return need("name", p.Name) })),
+		wire.MethodCredentialHand:   bind(decide, lane("credentials"), act(Backend.CredentialHand)),
+
+		wire.MethodMissionCheck:    bind(probe, noLane, read(Backend.MissionCheck)),
+		wire.MethodMissionStart:    bind(decide, lane("start"), act(Backend.MissionStart)),
+		wire.MethodMissionList:     bind(person, noLane, missionList),
+		wire.MethodMissionGet:      bind(own, noLane, missionGet),
+		wire.MethodMissionSteer:    bind(decide, byID, act(Backend.MissionSteer, checkSteer)),
+		wire.MethodMissionPause:    bind(decide, byID, act(Backend.MissionPause, checkMission)),
+		wire.MethodMissionResume:   bind(decide, byID, act(Backend.MissionResume, checkMission)),
+		wire.MethodMissionStop:     bind(decide, byID, act(Backend.MissionStop, checkMission)),
+		wire.MethodMissionCancel:   bind(decide, byID, act(Backend.MissionCancel, checkMission)),
+		wire.MethodMissionRecover:  bind(decide, byID, act(Backend.MissionRecover, checkRecover)),
+		wire.MethodMissionChanges:  slow(bind(person, noLane, read(Backend.MissionChanges, func(p wire.ChangesParams) *wire.Error { return need("id", p.ID) }))),
+		wire.MethodMissionWorktree: bind(decide, byID, act(Backend.MissionWorktree, checkWorktree)),
+
+		wire.MethodApprovalList:   bind(person, noLane, read(Backend.ApprovalList, checkApprovalList)),
+		wire.MethodApprovalGet:    bind(person, noLane, read(Backend.ApprovalGet, func(p wire.IDParams) *wire.Error { return need("id", p.ID) })),
+		wire.MethodApprovalAnswer: bind(decide, byID, act(Backend.ApprovalAnswer, checkAnswer)),
+
+		wire.MethodRuleList:   bind(person, noLane, read(Backend.RuleList)),
+		wire.MethodRuleAdd:    bind(decide, noLane, act(Backend.RuleAdd)),
+		wire.MethodRuleEdit:   bind(decide, byID, act(Backend.RuleEdit, func(p wire.RuleEditParams) *wire.Error { return need("id", p.ID) })),
+		wire.MethodRuleRevoke: bind(decide, byID, act(Backend.RuleRevoke, func(p wire.RuleRevokeParams) *wire.Error { return need("id", p.ID) })),
+
+		wire.MethodRoomList:     bind(person, noLane, tell(Backend.RoomList)),
 		wire.MethodRoomMessages: bind(person, noLane, roomMessages),
-		wire.MethodRoomSend:     bind(decide, byRoom, roomSend),
-		wire.MethodEffectList: bind(person, noLane, func(ctx context.Context, k call, p wire.EffectListParams) (wire.EffectListResult, error) {
-			return k.b.EffectList(ctx, p)
-		}),
-		wire.MethodEffectSettle: bind(decide, byID, effectSettle),
+		wire.MethodRoomSend:     bind(decide, byRoom, act(Backend.RoomSend, checkRoomSend)),
 
-		wire.MethodBindWorker:     bind(worker, noLane, bridged(checkBind, Backend.BindWorker)),
-		wire.MethodVerifyWorker:   bind(worker, noLane, bridged(checkBind, Backend.VerifyWorker)),
-		wire.MethodCheckpoint:     bind(worker, noLane, bridged(checkCheckpoint, Backend.CheckpointWorker)),
-		wire.MethodBorrow:         bind(worker, noLane, bridged(checkBorrow, Backend.BorrowCredential)),
-		wire.MethodPrepareEffect:  bind(worker, noLane, bridged(checkPrepare, Backend.PrepareEffect)),
-		wire.MethodCompleteEffect: bind(worker, noLane, bridged(checkComplete, Backend.CompleteEffect)),
+		wire.MethodEffectList:   bind(person, noLane, read(Backend.EffectList)),
+		wire.MethodEffectSettle: bind(decide, byID, act(Backend.EffectSettle, checkSettle)),
+
+		wire.MethodBlobRead:        bind(person, noLane, read(Backend.BlobRead, checkBlobRead)),
+		wire.MethodSessionMessages: bind(own, noLane, messages),
+		wire.MethodWatch:           {class: own, lane: lane("watch"), run: watch},
+		wire.MethodSessionAttach:   {class: own, lane: lane("watch"), run: attach},
+		wire.MethodUnwatch:         bind(own, lane("watch"), unwatch),
+		wire.MethodSessionDetach:   bind(own, lane("watch"), detach),
+
+		wire.MethodBindWorker:     bind(worker, noLane, bridged(Backend.BindWorker, checkBind)),
+		wire.MethodVerifyWorker:   bind(worker, noLane, bridged(Backend.VerifyWorker, checkBind)),
+		wire.MethodCheckpoint:     bind(worker, noLane, bridged(Backend.CheckpointWorker, checkCheckpoint)),
+		wire.MethodBorrow:         bind(worker, noLane, bridged(Backend.BorrowCredential, checkBorrow)),
+		wire.MethodPrepareEffect:  bind(worker, noLane, bridged(Backend.PrepareEffect, checkPrepare)),
+		wire.MethodCompleteEffect: bind(worker, noLane, bridged(Backend.CompleteEffect, checkComplete)),
 		wire.MethodExecuteTool:    bind(worker, noLane, executeTool),
-
-		wire.MethodRuleList: bind(person, noLane, func(ctx context.Context, k call, p wire.RuleListParams) (wire.RuleListResult, error) {
-			return k.b.RuleList(ctx, p)
-		}),
-		wire.MethodRuleAdd: bind(decide, noLane, func(ctx context.Context, k call, p wire.RuleAddParams) (wire.RuleResult, error) {
-			return k.b.RuleAdd(ctx, k.actor, p)
-		}),
-		wire.MethodRuleEdit: bind(decide, byID, func(ctx context.Context, k call, p wire.RuleEditParams) (wire.RuleResult, error) {
-			return checked(need("id", p.ID), func() (wire.RuleResult, error) { return k.b.RuleEdit(ctx, k.actor, p) })
-		}),
-		wire.MethodRuleRevoke: bind(decide, byID, func(ctx context.Context, k call, p wire.RuleRevokeParams) (wire.RuleResult, error) {
-			return checked(need("id", p.ID), func() (wire.RuleResult, error) { return k.b.RuleRevoke(ctx, k.actor, p) })
-		}),
-		wire.MethodApprovalAnswer: bind(decide, byID, func(ctx context.Context, k call, p wire.AnswerParams) (wire.ApprovalResult, error) {
-			bad := need("id", p.ID)
-			if bad == nil {
-				bad = need("digest", p.Digest)
-			}
-			return checked(bad, func() (wire.ApprovalResult, error) { return k.b.ApprovalAnswer(ctx, k.actor, p) })
-		}),
 	}
 }
 
-// bind makes a method of a typed handler.
-func bind[P, R any](cl class, lane func(json.RawMessage) string, f func(context.Context, call, P) (R, error)) method {
+// handler serves one method, with its parameters decoded.
+type handler[P, R any] func(ctx context.Context, k call, p P) (R, error)
+
+// bind makes a method of a handler.
+func bind[P, R any](cl class, lane func(json.RawMessage) string, f handler[P, R]) method {
 	return method{class: cl, lane: lane, run: func(ctx context.Context, k call, raw json.RawMessage) (outcome, error) {
 		var p P
 		if err := wire.DecodeParams(raw, &p); err != nil {
@@ -200,18 +142,40 @@ func bind[P, R any](cl class, lane func(json.RawMessage) string, f func(context.
 	}}
 }
 
-// bindSlow is bind for a method that is slow.
-func bindSlow[P, R any](cl class, lane func(json.RawMessage) string, f func(context.Context, call, P) (R, error)) method {
-	m := bind(cl, lane, f)
+func slow(m method) method {
 	m.slow = true
 	return m
 }
 
-// mutation is the handler of those that need no more than a mission.
-func mutation(f func(Backend, context.Context, Actor, wire.MissionParams) (wire.MissionResult, error)) func(context.Context, call, wire.MissionParams) (wire.MissionResult, error) {
-	return func(ctx context.Context, k call, p wire.MissionParams) (wire.MissionResult, error) {
-		return checked(need("id", p.ID), func() (wire.MissionResult, error) { return f(k.b, ctx, k.actor, p) })
+// tell, read and act make handlers of the backend's methods: of one that takes
+// nothing, one that only reads, and one that has to know who asks. What a check
+// refuses never reaches the backend.
+func tell[R any](f func(Backend, context.Context) (R, error)) handler[struct{}, R] {
+	return func(ctx context.Context, k call, _ struct{}) (R, error) { return f(k.b, ctx) }
+}
+
+func read[P, R any](f func(Backend, context.Context, P) (R, error), checks ...func(P) *wire.Error) handler[P, R] {
+	return func(ctx context.Context, k call, p P) (none R, _ error) {
+		for _, check := range checks {
+			if bad := check(p); bad != nil {
+				return none, bad
+			}
+		}
+		return f(k.b, ctx, p)
 	}
+}
+
+func act[P, R any](f func(Backend, context.Context, Actor, P) (R, error), checks ...func(P) *wire.Error) handler[P, R] {
+	return func(ctx context.Context, k call, p P) (R, error) {
+		return read(func(b Backend, ctx context.Context, p P) (R, error) { return f(b, ctx, k.actor, p) }, checks...)(ctx, k, p)
+	}
+}
+
+func noLane(json.RawMessage) string { return "" }
+
+// lane is one lane for all requests of the methods that share its name.
+func lane(name string) func(json.RawMessage) string {
+	return func(json.RawMessage) string { return name }
 }
 
 // byID is the lane of mutations: one for each mission, as the client names it.
@@ -225,23 +189,15 @@ func byID(params json.RawMessage) string {
 	return "id " + p.ID
 }
 
-func checked[R any](bad *wire.Error, f func() (R, error)) (R, error) {
-	if bad != nil {
-		var none R
-		return none, bad
+// byRoom is the lane of messages: one for each room, as the client names it.
+func byRoom(params json.RawMessage) string {
+	var p struct {
+		Room string `json:"room"`
 	}
-	return f()
-}
-
-// need refuses an id that is missing or too long for one.
-func need(field, value string) *wire.Error {
-	switch {
-	case value == "":
-		return wire.InvalidField(field, "is missing or empty")
-	case len(value) > wire.MaxID:
-		return wire.InvalidField(field, "is longer than 128 bytes")
+	if json.Unmarshal(params, &p) != nil {
+		return "" // the handler refuses it
 	}
-	return nil
+	return "room " + p.Room
 }
 
 // invoke authorises a request and runs it. A panic ends the request and
@@ -386,19 +342,19 @@ func missionList(ctx context.Context, k call, p wire.MissionListParams) (wire.Mi
 	return k.b.MissionList(ctx, p)
 }
 
-func approvalList(ctx context.Context, k call, p wire.ApprovalListParams) (wire.ApprovalListResult, error) {
-	if len(p.Mission) > wire.MaxID {
-		return wire.ApprovalListResult{}, wire.InvalidField("mission_id", "is longer than 128 bytes")
+func roomMessages(ctx context.Context, k call, p wire.RoomMessagesParams) (wire.RoomMessagesResult, error) {
+	const most = 200
+	bad := need("room", p.Room)
+	if bad == nil && (p.Limit < 0 || p.Limit > most) {
+		bad = wire.InvalidField("limit", "must be between 1 and 200, or left out")
 	}
-	return k.b.ApprovalList(ctx, p)
-}
-
-func blobRead(ctx context.Context, k call, p wire.BlobReadParams) (wire.BlobReadResult, error) {
-	bad := need("digest", p.Digest)
-	if bad == nil && p.Offset < 0 {
-		bad = wire.InvalidField("offset", "must not be negative")
+	if bad != nil {
+		return wire.RoomMessagesResult{}, bad
 	}
-	return checked(bad, func() (wire.BlobReadResult, error) { return k.b.BlobRead(ctx, p) })
+	if p.Limit == 0 {
+		p.Limit = most
+	}
+	return k.b.RoomMessages(ctx, p)
 }
 
 func missionGet(ctx context.Context, k call, p wire.IDParams) (wire.MissionResult, error) {
