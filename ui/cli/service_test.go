@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -316,5 +317,29 @@ func TestStrangerIsStoppedByItsManager(t *testing.T) {
 	w.expect(ExitOK, "The service has ended.", "", "service", "stop")
 	if got := f.took(); !slices.Equal(got, []string{"stop"}) {
 		t.Errorf("it did %v", got)
+	}
+}
+
+// Who loses workers by logging out is told by status, too, whether the service
+// runs or is yet to be started; programs find it among the checks.
+func TestStatusTellsOfLingering(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only systemd ends what a user left behind")
+	}
+	for _, f := range []*fake{nil, populated()} {
+		w := newWorld(t, f)
+		w.vars["XDG_RUNTIME_DIR"] = t.TempDir()
+		if err := os.MkdirAll(filepath.Join(w.vars["XDG_RUNTIME_DIR"], "systemd", "private"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		// Whether it is on is this machine's matter.
+		_, out, errs := w.run("service", "status")
+		if n := strings.Count(out+errs, "when you log out") + strings.Count(out+errs, "When you log out"); n != 1 {
+			t.Errorf("told %d times:\n%s%s", n, out, errs)
+		}
+		_, out, _ = w.run("service", "status", "--json")
+		if !strings.Contains(out, `{"name":"logging out","ok":true,"message":`) {
+			t.Errorf("not in JSON: %s", out)
+		}
 	}
 }

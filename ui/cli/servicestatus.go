@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,7 +24,7 @@ type serviceInfo struct {
 	Manager   string       `json:"manager"`    // systemd, launchd or windows; "" where there is none
 	AtLogon   bool         `json:"at_logon"`
 	Restarts  int          `json:"restarts"` // by the manager, since it was started
-	Checks    []wire.Check `json:"checks"`   // how the registration stands, and what to do
+	Checks    []wire.Check `json:"checks"`   // how the registration stands, what a logout ends, and what to do
 }
 
 type serviceResult struct {
@@ -35,7 +34,7 @@ type serviceResult struct {
 func (a *app) serviceStatus() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Tell whether the service runs and how it is registered",
-		Long:    "Tell whether the service runs, since when and with which state, how it is registered with the system, and what to do about each problem. Exits with 3 when it does not run.",
+		Long:    "Tell whether the service runs, since when and with which state, how it is registered with the system, what a logout ends, and what to do about each problem. Exits with 3 when it does not run.",
 		Example: "  reeve service status\n  reeve service status --json",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -77,20 +76,20 @@ func (a *app) describe(ctx context.Context, s *wire.Service) serviceInfo {
 	info := serviceInfo{Running: s != nil}
 	if s != nil {
 		info.Service, info.StartedAt = *s, &s.StartedAt
-		if c, ok := a.lingers(); ok && c.Fix != "" {
-			info.Notes = append(slices.Clone(info.Notes), c.Message+" "+c.Fix)
-		}
 	} else {
 		info.State = "stopped"
 		info.Socket, _ = sock.Path(a.Getenv)
 		info.StateDir, _ = sock.StateDir(a.Getenv)
 	}
+	if c, ok := a.lingers(); ok {
+		info.Checks = append(info.Checks, c)
+	}
 	r, err := a.look(ctx)
 	if err != nil {
-		info.Checks = []wire.Check{{Name: "registration", Message: sentence(err.Error()), Fix: "Run `reeve service status` again in a moment."}}
+		info.Checks = append(info.Checks, wire.Check{Name: "registration", Message: sentence(err.Error()), Fix: "Run `reeve service status` again in a moment."})
 		return info
 	}
-	info.Manager, info.Checks = r.Manager, a.registrationChecks(r, s)
+	info.Manager, info.Checks = r.Manager, append(a.registrationChecks(r, s), info.Checks...)
 	if s != nil && s.Version != a.Version {
 		info.Checks = append(info.Checks, a.versionCheck(s.Version))
 	}
