@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/reevehq/reeve/ipc/wire"
@@ -156,7 +157,9 @@ func (s *Service) updates(c toolCall) (updates, error) {
 			return err
 		}
 		if c.in.After != "" {
-			from, _ = room.ParseCursor(c.in.After)
+			if from, _ = room.ParseCursor(c.in.After); from > r.Last {
+				return beyond(c.in.After, r)
+			}
 		}
 		size := 0
 		for from < r.Last {
@@ -178,4 +181,14 @@ func (s *Service) updates(c toolCall) (updates, error) {
 		return nil
 	})
 	return out, err
+}
+
+// beyond refuses to wait for what comes after a message that is not there yet:
+// nothing would come, and what is unread would stay so.
+func beyond(after string, r room.Record) error {
+	newest := "and the room " + r.ID + " has no message yet"
+	if r.Last > 0 {
+		newest = "but the newest message of the room " + r.ID + " is " + room.Cursor(r.Last)
+	}
+	return wire.InvalidField("input.after_message_id", fmt.Sprintf("is %s, %s; give the id of the last message that you have read there, or leave it out to get what is unread", after, newest))
 }

@@ -50,6 +50,7 @@ func TestTools(t *testing.T) {
 	for _, bad := range []struct{ tool, input, says string }{
 		{wire.MCPSendMessage, `{}`, "input.text"}, {wire.MCPSendMessage, `{"text":"x","reply_to":"3"}`, "input.reply_to"},
 		{wire.MCPSendMessage, `{"text":"x","reply_to":"msg_99"}`, "input.reply_to"}, {wire.MCPSendMessage, `{"text":7}`, "input.text must be a string"},
+		{wire.MCPGetUpdates, `{"after_message_id":"msg_40"}`, "input.after_message_id is msg_40, but the newest message of the room " + r.Bridge.Room + " is msg_2"},
 		{wire.MCPGetUpdates, `{"wait_seconds":301}`, "input.wait_seconds"}, {wire.MCPRequestApproval, `{}`, "input.title"}, {wire.MCPJoinRoom, `{}`, "input.room_id"},
 	} {
 		_, err := h.execute(r, "bad", bad.tool, bad.input)

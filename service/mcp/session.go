@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -136,8 +137,8 @@ type checkpoints struct {
 
 	mu      sync.Mutex
 	w       worker
-	newest  int
-	kept    int // on record
+	waiting []int // acknowledged, in any order, and not on record
+	kept    int   // on record
 	running bool
 	wg      sync.WaitGroup
 	quit    context.Context
@@ -152,10 +153,13 @@ func (k *checkpoints) note(w worker, n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if w.room != k.w.room {
-		k.newest, k.kept = 0, 0 // each room counts its own messages
+		k.waiting, k.kept = nil, 0 // each room counts its own messages
 	}
-	k.w, k.newest = w, max(k.newest, n)
-	if k.running || k.newest <= k.kept || k.quit.Err() != nil {
+	k.w = w
+	if n > k.kept && !slices.Contains(k.waiting, n) {
+		k.waiting = append(k.waiting, n)
+	}
+	if k.running || len(k.waiting) == 0 || k.quit.Err() != nil {
 		return
 	}
 	k.running = true
@@ -163,30 +167,29 @@ func (k *checkpoints) note(w worker, n int) {
 }
 
 // run ends when the newest cursor is on record, was refused, or was tried often
-// enough; the next note tries again.
+// enough; the next note tries again. One that the room has not is forgotten, or
+// nothing that was really read would ever be the newest.
 func (k *checkpoints) run() {
 	for tries := 0; ; {
 		k.mu.Lock()
-		w, n := k.w, k.newest
-		if n <= k.kept {
+		if len(k.waiting) == 0 {
 			k.running = false
 			k.mu.Unlock()
 			return
 		}
+		w, n := k.w, slices.Max(k.waiting)
 		k.mu.Unlock()
 		err := k.send(context.WithoutCancel(k.quit), w, cursor(n))
-		if err == nil {
-			k.mu.Lock()
-			if w.room == k.w.room {
-				k.kept = n
-			}
-			tries = 0
-			k.mu.Unlock()
-			continue
-		}
-		if refusal(err) != nil {
+		no := refusal(err)
+		if no != nil {
 			k.refused(err)
-		} else if tries < len(retries) && k.sleep(k.quit, retries[tries]) == nil {
+		}
+		switch {
+		case err == nil, no != nil && no.Code == wire.CodeInvalidParams:
+			k.ended(w, n, err == nil)
+			tries = 0
+			continue
+		case no == nil && tries < len(retries) && k.sleep(k.quit, retries[tries]) == nil:
 			tries++
 			continue
 		}
@@ -195,6 +198,20 @@ func (k *checkpoints) run() {
 		k.mu.Unlock()
 		return
 	}
+}
+
+// ended takes cursor n of w's room, and what is older than what is on record,
+// from those that wait.
+func (k *checkpoints) ended(w worker, n int, kept bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if w.room != k.w.room {
+		return
+	}
+	if kept {
+		k.kept = n
+	}
+	k.waiting = slices.DeleteFunc(k.waiting, func(x int) bool { return x == n || x <= k.kept })
 }
 
 // close waits for the try that runs.
