@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"fyne.io/fyne/v2"
 	"github.com/godbus/dbus/v5"
@@ -135,7 +136,7 @@ func (n *busNotifier) listen(ctx context.Context) {
 		select {
 		case note := <-n.queue:
 			if !n.notify(ctx, note) {
-				n.d.do(func() { n.d.app.SendNotification(fyne.NewNotification(note.Title, note.Body)) })
+				n.d.do(func() { n.d.app.SendNotification(fyne.NewNotification(harmless(note.Title), harmless(note.Body))) })
 			}
 		case id := <-n.gone:
 			n.withdraw(ctx, id)
@@ -215,3 +216,21 @@ func (n *busNotifier) close() {
 func escape(s string) string { return markup.Replace(s) }
 
 var markup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// harmless is what of a text may go to Fyne, which on Windows writes it into a
+// PowerShell script, where $( ) would run what an agent wrote, and on macOS into
+// an AppleScript: letters, digits, spaces and signs that mean nothing inside the
+// quotes of either. All else is replaced, whatever Fyne may escape by itself.
+func harmless(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.In(r, unicode.L, unicode.M, unicode.Nd), strings.ContainsRune(" .,:;!?()[]<>-+/=_'·…–—‹›、。・「」", r):
+			return r
+		case unicode.IsSpace(r):
+			return ' '
+		case strings.ContainsRune("\"“”„‟‘’‚‛«»", r):
+			return '\''
+		}
+		return '_'
+	}, s)
+}
