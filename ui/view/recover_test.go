@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"fyne.io/fyne/v2"
+	"fyne.io/fyne/v2/canvas"
 	"fyne.io/fyne/v2/test"
 
 	"github.com/reevehq/reeve/ipc/wire"
@@ -253,4 +255,93 @@ func TestTranscriptIsReadPageByPage(t *testing.T) {
 	if len(v.Unsure) != 2 || v.Unsure[0].Code != "npm run db:migrate -- --env staging" {
 		t.Errorf("uncertain: %+v", v.Unsure)
 	}
+}
+
+// TestRecoverReadsAgain: what changed is shown once it could be read, and
+// nothing is claimed before.
+func TestRecoverReadsAgain(t *testing.T) {
+	r := newRig(t, kit.Light)
+	lost(t, r, nil)
+	usual := r.reply
+	r.reply = func(method string, params any) (any, error) {
+		if method == wire.MethodMissionChanges {
+			return nil, errNotConnected
+		}
+		return usual(method, params)
+	}
+	w := newRecoverWindow(r.desk, "m-settings")
+	w.load()
+	r.until("the failure", func() bool { return w.tail != nil && w.read })
+	if w.dataProblem == "" {
+		t.Fatal("it says nothing of the failure")
+	}
+	r.mu.Lock()
+	r.reply = usual
+	r.mu.Unlock()
+	w.load() // "Try again"
+	if got := texts(w.right); !strings.Contains(got, "Reading what changed") || strings.Contains(got, "Nothing in the checkout changed") {
+		t.Errorf("while it is read again it says %q", got)
+	}
+	r.until("the changes", func() bool { return w.read && w.tail != nil })
+	if got := texts(w.right); !strings.Contains(got, "4 files") || strings.Contains(got, "Nothing in the checkout changed") {
+		t.Errorf("once it is read it says %q", got)
+	}
+}
+
+// TestRecoverOnlyWhatWasShown: when the worker is lost again while the window is
+// open, what it tells is read again first, and what is asked for is what it tells.
+func TestRecoverOnlyWhatWasShown(t *testing.T) {
+	r := newRig(t, kit.Light)
+	w := drawRecover(t, r, nil)
+	usual := r.reply
+	r.reply = func(method string, params any) (any, error) {
+		if method == wire.MethodMissionRecover {
+			return nil, wire.Errorf(wire.CodeConflict, "the mission changed since you looked at it")
+		}
+		return usual(method, params)
+	}
+	again := lostMission()
+	again.RecoveryRef, again.Revision = "r-10", again.Revision+1
+	know(r, wire.TopicMissions, again)
+	w.recover() // before anything of the new loss was drawn
+	if !w.act.Disabled() {
+		t.Error("it can be recovered before it is known what happened")
+	}
+	r.until("the refusal", func() bool { return w.busy == "" && w.tail != nil && w.read })
+	if p := r.called(wire.MethodMissionRecover)[0].(wire.RecoverParams); p.Ref != "r-9" {
+		t.Errorf("it asks for %q, which was never shown", p.Ref)
+	}
+	if n := len(r.called(wire.MethodSessionMessages)); n != 2 || w.act.Disabled() {
+		t.Errorf("read %d times", n)
+	}
+	w.recover()
+	r.until("the refusal", func() bool { return w.busy == "" })
+	if p := r.called(wire.MethodMissionRecover)[1].(wire.RecoverParams); p.Ref != "r-10" {
+		t.Errorf("it asks for %q", p.Ref)
+	}
+}
+
+// texts is all that an object draws as text.
+func texts(o fyne.CanvasObject) string {
+	var out strings.Builder
+	var walk func(fyne.CanvasObject)
+	walk = func(o fyne.CanvasObject) {
+		if o == nil || !o.Visible() {
+			return
+		}
+		switch x := o.(type) {
+		case *canvas.Text:
+			out.WriteString(x.Text + "\n")
+		case *fyne.Container:
+			for _, c := range x.Objects {
+				walk(c)
+			}
+		case fyne.Widget:
+			for _, c := range test.WidgetRenderer(x).Objects() {
+				walk(c)
+			}
+		}
+	}
+	walk(o)
+	return out.String()
 }

@@ -31,6 +31,8 @@ type recoverWindow struct {
 
 	cancel, open, show, again, act *kit.Button
 
+	ref         string      // the loss that is told of; only that one is asked for
+	loads       int         // so far: only the last one's answers count
 	tail        *model.Tail // nil: not read yet
 	tailProblem string
 	data        changes
@@ -121,18 +123,27 @@ func checkout(m wire.Mission) string {
 // the checkout.
 func (w *recoverWindow) load() {
 	m, _ := w.d.st.Mission(w.id)
-	w.tailProblem, w.dataProblem = "", ""
+	w.loads++
+	n := w.loads
+	w.ref = m.RecoveryRef
+	w.tail, w.tailProblem = nil, ""
+	w.data, w.read, w.dataProblem = changes{}, false, ""
+	took := func(set func()) {
+		if n == w.loads {
+			set()
+			w.drawn = ""
+			w.refresh()
+		}
+	}
 	if m.Session == "" {
 		w.tail = &model.Tail{}
 	} else {
 		task(w.d, func(ctx context.Context) (*model.Tail, error) { return w.d.readTail(ctx, m.Session, checkout(m)) }, func(t *model.Tail, err error) {
-			w.tail, w.tailProblem = t, sentence(err)
-			w.refresh()
+			took(func() { w.tail, w.tailProblem = t, sentence(err) })
 		})
 	}
 	w.d.readChanges(w.id, "", func(c changes, err error) {
-		w.data, w.read, w.dataProblem = c, true, sentence(err)
-		w.refresh()
+		took(func() { w.data, w.read, w.dataProblem = c, true, sentence(err) })
 	})
 	w.refresh()
 }
@@ -159,7 +170,8 @@ func (d *desk) readTail(ctx context.Context, session, folder string) (*model.Tai
 }
 
 // refresh brings the window in line with the mission. Once it can go on again,
-// or has ended, there is nothing to ask any more.
+// or has ended, there is nothing to ask any more; when its worker was lost once
+// more, all is read again before anybody can say yes to it.
 func (w *recoverWindow) refresh() {
 	m, ok := w.d.st.Mission(w.id)
 	if !ok {
@@ -172,6 +184,10 @@ func (w *recoverWindow) refresh() {
 			w.d.openMission(w.id)
 			w.win.Close()
 		}
+		return
+	}
+	if w.loads > 0 && m.RecoveryRef != w.ref {
+		w.load()
 		return
 	}
 	now := w.d.now()
@@ -225,12 +241,12 @@ func (w *recoverWindow) recover() {
 	if !ok || w.busy != "" {
 		return
 	}
-	w.busy = say.T("Asking")
-	w.refresh()
 	p := wire.RecoverParams{
-		RequestKey: requestKey(), ID: w.id, Ref: m.RecoveryRef,
+		RequestKey: requestKey(), ID: w.id, Ref: w.ref,
 		Provider: m.Provider, Model: m.RequestedModel, Folder: m.Folder, Scope: m.Scope,
 	}
+	w.busy = say.T("Asking")
+	w.refresh()
 	task(w.d, func(ctx context.Context) (wire.MissionStartResult, error) {
 		var r wire.MissionStartResult
 		err := w.d.call(ctx, wire.MethodMissionRecover, p, &r)
