@@ -159,6 +159,3 @@ type GuardStopResult struct {
 	Ended int      `json:"ended_processes"`
 	Left  []string `json:"left,omitempty"`
 }
-
-// GuardEntry is the data of a guard.entry event.
-type GuardEntry = Entry

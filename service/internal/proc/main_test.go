@@ -201,7 +201,12 @@ func guard(args []string) error {
 		return err
 	}
 	answer(reply{Self: id, Method: tree.Method(), Cgroup: tree.Cgroup()})
-	lost := WatchParent(ctx, parent)
+	lost := make(chan struct{})
+	go func() {
+		if parent.Wait(ctx) == nil {
+			close(lost)
+		}
+	}()
 	for {
 		var line string
 		var open bool

@@ -284,16 +284,3 @@ func (t *Tree) start(cmd *exec.Cmd) (ID, error) {
 	t.started[id.PID] = id.Start
 	return id, nil
 }
-
-// WatchParent returns a channel that is closed when the process parent has
-// ended. It never closes when ctx ends first; the goroutine behind it ends
-// then. Unlike a parent-death signal it does not depend on a thread.
-func WatchParent(ctx context.Context, parent ID) <-chan struct{} {
-	gone := make(chan struct{})
-	go func() {
-		if parent.Wait(ctx) == nil {
-			close(gone)
-		}
-	}()
-	return gone
-}
