@@ -86,6 +86,9 @@ func Connect(ctx context.Context, dir string) (*Client, error) {
 	}
 }
 
+// closedLinger is how long a guard that serves its socket no more may take to end.
+const closedLinger = time.Second
+
 // pollAfter is how soon to look again for what was not there after that time: a
 // tenth of it, since looking takes a few microseconds and somebody waits.
 func pollAfter(waited time.Duration) time.Duration {
@@ -124,8 +127,16 @@ func connect(ctx context.Context, dir string) (*Client, error) {
 		return nil, fmt.Errorf("connect to the guard in %s (%v): it speaks protocol %d, this service %d to %d: %w", dir, id, rec.Protocol, wire.OldestGuardProtocol, wire.GuardProtocol, ErrTooOld)
 	}
 	conn, err := sock.Dial(ctx, rec.Socket)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		// A guard stops serving just before it ends. Only its end proves that it
+		// did: a file that somebody removed takes no worker away.
+		if waitFor(ctx, id, closedLinger) {
+			return nil, fmt.Errorf("connect to the guard in %s (%v): %w", dir, id, ErrGone)
+		}
+		return nil, fmt.Errorf("connect to the guard in %s: %v runs, but nothing serves its socket %s any more", dir, id, rec.Socket)
+	}
 	if err != nil {
-		if id.State() == proc.Gone || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		if id.State() == proc.Gone {
 			return nil, fmt.Errorf("connect to the guard in %s (%v): %w", dir, id, ErrGone)
 		}
 		return nil, fmt.Errorf("connect to the guard in %s: %w", dir, err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/service/guard"
 	"github.com/reevehq/reeve/service/internal/proc"
 )
 
@@ -99,5 +100,30 @@ func mkfifo(t *testing.T, path string) {
 	t.Helper()
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A guard whose socket file is gone can't be talked to, but it has not ended:
+// only its process proves that.
+func TestAGuardWithoutItsSocketHasNotEnded(t *testing.T) {
+	w, _ := started(t, "fake")
+	c := w.connect()
+	if err := os.Remove(c.Record.Socket); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := guard.Connect(within(t), w.dir); err == nil || errors.Is(err, guard.ErrGone) || !strings.Contains(err.Error(), c.Record.Socket) {
+		t.Errorf("a guard that runs: %v", err)
+	}
+	if s := proc.ID(c.Record.Process).State(); s != proc.Alive {
+		t.Fatalf("the guard is %v", s)
+	}
+	if err := proc.ID(c.Record.Process).Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := proc.ID(c.Record.Process).Wait(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := guard.Connect(within(t), w.dir); !errors.Is(err, guard.ErrGone) {
+		t.Errorf("a guard that was killed: %v", err)
 	}
 }
