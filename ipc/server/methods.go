@@ -59,8 +59,8 @@ func init() {
 		wire.MethodNegotiate:     bind(open, noLane, negotiate),
 		wire.MethodServiceStatus: bind(open, noLane, tell(Backend.Status)),
 
-		wire.MethodServiceCheck: slow(bind(person, noLane, tell(Backend.Check))),
-		wire.MethodAuditVerify:  slow(bind(person, noLane, tell(Backend.AuditVerify))),
+		wire.MethodServiceCheck: bindSlow(person, noLane, tell(Backend.Check)),
+		wire.MethodAuditVerify:  bindSlow(person, noLane, tell(Backend.AuditVerify)),
 		wire.MethodServiceStop:  bind(decide, noLane, act(Backend.Stop)),
 		wire.MethodServicePrepareUpdate: bind(decide, noLane, func(ctx context.Context, k call, p wire.PrepareUpdateParams) (wire.PrepareUpdateResult, error) {
 			return k.b.PrepareUpdate(ctx, k.actor, p, k.c.gone)
@@ -76,7 +76,7 @@ func init() {
 		wire.MethodProviderAdd:    bind(decide, noLane, act(Backend.ProviderAdd, func(p wire.ProviderAddParams) *wire.Error { return need("name", p.Name) })),
 		wire.MethodProviderRemove: bind(decide, noLane, act(Backend.ProviderRemove, func(p wire.ProviderRemoveParams) *wire.Error { return need("name", p.Name) })),
 
-		wire.MethodCredentialList:   slow(bind(person, noLane, tell(Backend.CredentialList))),
+		wire.MethodCredentialList:   bindSlow(person, noLane, tell(Backend.CredentialList)),
 		wire.MethodCredentialSet:    bind(decide, lane("credentials"), act(Backend.CredentialSet, func(p wire.CredentialSetParams) *wire.Error { return need("name", p.Name) })),
 		wire.MethodCredentialRemove: bind(decide, lane("credentials"), act(Backend.CredentialRemove, func(p wire.CredentialRemoveParams) *wire.Error { return need("name", p.Name) })),
 		wire.MethodCredentialHand:   bind(decide, lane("credentials"), act(Backend.CredentialHand)),
@@ -91,7 +91,7 @@ func init() {
 		wire.MethodMissionStop:     bind(decide, byID, act(Backend.MissionStop, checkMission)),
 		wire.MethodMissionCancel:   bind(decide, byID, act(Backend.MissionCancel, checkMission)),
 		wire.MethodMissionRecover:  bind(decide, byID, act(Backend.MissionRecover, checkRecover)),
-		wire.MethodMissionChanges:  slow(bind(person, noLane, read(Backend.MissionChanges, func(p wire.ChangesParams) *wire.Error { return need("id", p.ID) }))),
+		wire.MethodMissionChanges:  bindSlow(person, noLane, read(Backend.MissionChanges, func(p wire.ChangesParams) *wire.Error { return need("id", p.ID) })),
 		wire.MethodMissionWorktree: bind(decide, byID, act(Backend.MissionWorktree, checkWorktree)),
 
 		wire.MethodApprovalList:   bind(person, noLane, read(Backend.ApprovalList, checkApprovalList)),
@@ -112,8 +112,8 @@ func init() {
 
 		wire.MethodBlobRead:        bind(person, noLane, read(Backend.BlobRead, checkBlobRead)),
 		wire.MethodSessionMessages: bind(own, noLane, messages),
-		wire.MethodWatch:           {class: own, lane: lane("watch"), run: watch},
-		wire.MethodSessionAttach:   {class: own, lane: lane("watch"), run: attach},
+		wire.MethodWatch:           {own, lane("watch"), watch, false},
+		wire.MethodSessionAttach:   {own, lane("watch"), attach, false},
 		wire.MethodUnwatch:         bind(own, lane("watch"), unwatch),
 		wire.MethodSessionDetach:   bind(own, lane("watch"), detach),
 
@@ -142,7 +142,9 @@ func bind[P, R any](cl class, lane func(json.RawMessage) string, f handler[P, R]
 	}}
 }
 
-func slow(m method) method {
+// bindSlow is bind for a method that is slow.
+func bindSlow[P, R any](cl class, lane func(json.RawMessage) string, f handler[P, R]) method {
+	m := bind(cl, lane, f)
 	m.slow = true
 	return m
 }
