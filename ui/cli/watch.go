@@ -323,6 +323,10 @@ func (f *follower) changes(list []model.Change) {
 			if f.id == "" || f.session == "" && c.Approval.Mission == f.id {
 				f.printer.line("  " + model.Settled(c.Approval, now))
 			}
+		case model.Vanished:
+			if f.id == "" || c.Approval.Mission == f.id {
+				f.printer.line(f.a.style.needs("▲ " + model.VanishedText(c.Approval)))
+			}
 		case model.Doubted:
 			if f.id == "" || c.Effect.Mission == f.id {
 				r := model.EffectRowOf(c.Effect, now)

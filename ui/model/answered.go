@@ -1,36 +1,19 @@
 package model
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
-	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/ipc/wire"
 )
 
 // Answered returns approvals that no longer wait, the newest answer first, at
 // most limit of them.
 func (s *State) Answered(limit int) []wire.Approval {
-	var out []wire.Approval
-	for _, a := range s.approvals {
-		if a.State != string(approval.Pending) {
-			out = append(out, a)
-		}
-	}
-	at := func(a wire.Approval) int64 {
-		if a.Answer != nil {
-			return a.Answer.At.UnixNano()
-		}
-		return a.CreatedAt.UnixNano()
-	}
-	slices.SortFunc(out, func(a, b wire.Approval) int {
-		if x, y := at(a), at(b); x != y {
-			if x > y {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(b.ID, a.ID)
+	out := slices.SortedFunc(maps.Values(s.settled), func(a, b wire.Approval) int {
+		return cmp.Or(settledAt(b).Compare(settledAt(a)), strings.Compare(b.ID, a.ID))
 	})
 	return out[:min(limit, len(out))]
 }

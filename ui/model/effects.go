@@ -15,7 +15,10 @@ import (
 
 // Effect returns an effect by its whole id.
 func (s *State) Effect(id string) (wire.Effect, bool) {
-	e, ok := s.effects[id]
+	e, ok := s.open[id]
+	if !ok {
+		e, ok = s.closed[id]
+	}
 	return e, ok
 }
 
@@ -23,9 +26,11 @@ func (s *State) Effect(id string) (wire.Effect, bool) {
 // oldest first; of one mission, or of all when mission is empty.
 func (s *State) Doubts(mission string) []wire.Effect {
 	var out []wire.Effect
-	for _, e := range s.effects {
-		if e.State == wire.EffectUncertain && (mission == "" || e.Mission == mission) {
-			out = append(out, e)
+	for id, ids := range s.doubts {
+		if mission == "" || id == mission {
+			for id := range ids {
+				out = append(out, s.open[id])
+			}
 		}
 	}
 	slices.SortFunc(out, func(a, b wire.Effect) int {
@@ -38,9 +43,11 @@ func (s *State) Doubts(mission string) []wire.Effect {
 // newest. What only read is left out, unless it is uncertain.
 func (s *State) Effects(mission string) []wire.Effect {
 	var rest []wire.Effect
-	for _, e := range s.effects {
-		if e.Mission == mission && e.State != wire.EffectUncertain && e.Mutation {
-			rest = append(rest, e)
+	for _, list := range []map[string]wire.Effect{s.open, s.closed} {
+		for _, e := range list {
+			if e.Mission == mission && e.State != wire.EffectUncertain && e.Mutation {
+				rest = append(rest, e)
+			}
 		}
 	}
 	slices.SortFunc(rest, func(a, b wire.Effect) int {
@@ -61,9 +68,11 @@ func (s *State) putEffects(items []json.RawMessage) ([]Change, error) {
 		keep[e.ID] = true
 		changes = append(changes, s.putEffect(e)...)
 	}
-	for id := range s.effects {
-		if !keep[id] {
-			s.dropEffect(id)
+	for _, list := range []map[string]wire.Effect{s.open, s.closed} {
+		for id := range list {
+			if !keep[id] {
+				s.dropEffect(id)
+			}
 		}
 	}
 	return changes, nil
@@ -71,16 +80,26 @@ func (s *State) putEffects(items []json.RawMessage) ([]Change, error) {
 
 // putEffect keeps the newer of two records.
 func (s *State) putEffect(e wire.Effect) []Change {
-	old, had := s.effects[e.ID]
+	old, had := s.Effect(e.ID)
 	if had && e.Revision <= old.Revision {
 		return nil
 	}
 	s.dropEffect(e.ID)
-	s.effects[e.ID] = e
-	if e.State != wire.EffectUncertain {
+	switch e.State {
+	case wire.EffectUncertain:
+		s.open[e.ID] = e
+	case wire.EffectExecuting:
+		s.open[e.ID] = e
+		return nil
+	default:
+		s.closed[e.ID] = e
+		trim(s.closed, func(e wire.Effect) time.Time { return e.CreatedAt })
 		return nil
 	}
-	s.doubts[e.Mission]++
+	if s.doubts[e.Mission] == nil {
+		s.doubts[e.Mission] = map[string]bool{}
+	}
+	s.doubts[e.Mission][e.ID] = true
 	if had && old.State == wire.EffectUncertain {
 		return nil
 	}
@@ -88,12 +107,12 @@ func (s *State) putEffect(e wire.Effect) []Change {
 }
 
 func (s *State) dropEffect(id string) {
-	if e, ok := s.effects[id]; ok && e.State == wire.EffectUncertain {
-		if s.doubts[e.Mission]--; s.doubts[e.Mission] == 0 {
-			delete(s.doubts, e.Mission)
-		}
+	mission := s.open[id].Mission
+	if delete(s.doubts[mission], id); len(s.doubts[mission]) == 0 {
+		delete(s.doubts, mission)
 	}
-	delete(s.effects, id)
+	delete(s.open, id)
+	delete(s.closed, id)
 }
 
 // EffectRow is an effect as it is shown.

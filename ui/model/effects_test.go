@@ -143,7 +143,8 @@ func TestDoubtsAreCounted(t *testing.T) {
 				t.Fatal(err)
 			}
 			total := 0
-			for m, n := range s.doubts {
+			for m, ids := range s.doubts {
+				n := len(ids)
 				total += n
 				if n != len(s.Doubts(m)) || n <= 0 {
 					t.Fatalf("%s: counted %d, there are %d", m, n, len(s.Doubts(m)))
@@ -154,4 +155,29 @@ func TestDoubtsAreCounted(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestClosedEffectsAreBounded: however long the program runs, what is known of
+// effects that are over has an end; what is uncertain is all kept.
+func TestClosedEffectsAreBounded(t *testing.T) {
+	s := NewState(0)
+	for i := range 5 * maxSettled {
+		e := effect(fmt.Sprintf("e-%04d", i), wire.EffectCompleted, 0)
+		e.CreatedAt = at(15, 0).Add(time.Duration(i))
+		if i%100 == 0 {
+			e.State = wire.EffectUncertain
+		}
+		if _, err := s.Delta(delta(t, wire.EvEffect, e)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(s.closed); n < maxSettled || n > 2*maxSettled || len(s.Doubts("m-1")) != 5*maxSettled/100 {
+		t.Errorf("%d are kept, and %d in doubt", n, len(s.Doubts("m-1")))
+	}
+	if list := s.Effects("m-1"); list[len(s.Doubts("m-1"))].ID != "e-0999" {
+		t.Errorf("the newest is %s", list[0].ID)
+	}
+	if _, ok := s.Effect("e-0000"); !ok {
+		t.Error("one that is uncertain was forgotten")
+	}
 }

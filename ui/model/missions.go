@@ -243,7 +243,7 @@ func (s *State) row(m wire.Mission, pending []wire.Approval, now time.Time) Row 
 	case m.Phase == string(mission.Paused) || m.Phase == string(mission.Blocked):
 		r.Action = Resume
 	}
-	r.Messages, r.Doubts = s.Unread(m.ID), s.doubts[m.ID]
+	r.Messages, r.Doubts = s.Unread(m.ID), len(s.doubts[m.ID])
 	if r.Doubts > 0 && r.Shape != ShapeNeeds {
 		r.Shape, r.Word, r.Action, r.Detail = ShapeNeeds, say.T("needs you"), Settle, doubt(s.Doubts(m.ID))
 	}

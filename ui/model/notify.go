@@ -32,7 +32,7 @@ type Notifier struct {
 // its notification was due is dropped.
 func (n *Notifier) Add(changes ...Change) {
 	for _, c := range changes {
-		if c.Kind == Answered {
+		if c.Kind == Answered || c.Kind == Vanished {
 			n.Settled(c.Approval.ID)
 		}
 		n.queue = append(n.queue, c)
@@ -87,6 +87,9 @@ func group(list []Change) Note {
 		{Answered, func(n int) string {
 			return say.N(n, "%d approval was answered by another program", "%d approvals were answered by another program")
 		}},
+		{Vanished, func(n int) string {
+			return say.N(n, "%d approval waits no longer, and its answer is not known", "%d approvals wait no longer, and their answers are not known")
+		}},
 		{Asked, func(n int) string { return say.N(n, "%d approval waits for you", "%d approvals wait for you") }},
 		{Doubted, func(n int) string { return say.N(n, "%d effect is uncertain", "%d effects are uncertain") }},
 		{Halted, func(n int) string { return say.N(n, "%d mission is blocked", "%d missions are blocked") }},
@@ -111,7 +114,7 @@ func group(list []Change) Note {
 		body += line
 	}
 	note.Body = body
-	note.Urgent = note.Kind == Asked || note.Kind == Doubted || note.Kind == Refused || note.Kind == Answered
+	note.Urgent = note.Kind == Asked || note.Kind == Doubted || note.Kind == Refused || note.Kind == Answered || note.Kind == Vanished
 	return note
 }
 
@@ -131,6 +134,10 @@ func noteOf(c Change) Note {
 		a := c.Approval
 		n.Title, n.Do, n.ID, n.Urgent = say.T("An approval was answered elsewhere"), DoOpenMission, a.Mission, true
 		n.Body = oneLine(a.Title) + ": " + answeredBy(a)
+	case Vanished:
+		a := c.Approval
+		n.Title, n.Do, n.ID, n.Urgent = say.T("An approval waits no longer"), DoOpenMission, a.Mission, true
+		n.Body = VanishedText(a)
 	case Finished:
 		n.Title, n.Do, n.ID = oneLine(c.Mission.Title), DoOpenMission, c.Mission.ID
 		_, word := standing(c.Mission, 0)
@@ -158,6 +165,11 @@ func answeredBy(a wire.Approval) string {
 		return say.T("%s by %s, pid %d, terminal %s", stateWord(a.State), oneLine(by.Program), by.PID, oneLine(by.TTY))
 	}
 	return say.T("%s by %s, pid %d, no terminal", stateWord(a.State), oneLine(by.Program), by.PID)
+}
+
+// VanishedText says of an approval that waited that it is gone.
+func VanishedText(a wire.Approval) string {
+	return say.T("%s: it was settled while there was no connection to the service, so how is not known here. The audit says it.", oneLine(a.Title))
 }
 
 // RefusalText says what a worker tried.

@@ -1,8 +1,10 @@
 package model
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -33,30 +35,36 @@ type State struct {
 	// told as news. 0 tells all of them.
 	PID int
 
-	link      Link
-	linkText  string
-	service   wire.Service
-	missions  map[string]wire.Mission
-	approvals map[string]wire.Approval
-	refusals  []wire.Refusal
-	seen      map[string]uint64 // the revision of a mission that a person saw
-	before    *Seen             // what an earlier run kept
-	known     map[string]bool   // topics that had a snapshot
-	rooms     map[string]wire.Room
-	unread    map[string]int    // messages of others in a room that no person saw
-	looked    map[string]string // the last message of a room that a person saw
-	effects   map[string]wire.Effect
-	doubts    map[string]int // uncertain effects of a mission
+	link     Link
+	linkText string
+	service  wire.Service
+	missions map[string]wire.Mission
+	waiting  map[string]wire.Approval // those that wait for a person
+	settled  map[string]wire.Approval // the newest of the others
+	refusals []wire.Refusal
+	seen     map[string]uint64 // the revision of a mission that a person saw
+	before   *Seen             // what an earlier run kept
+	known    map[string]bool   // topics that had a snapshot
+	rooms    map[string]wire.Room
+	unread   map[string]int             // messages of others in a room that no person saw
+	looked   map[string]string          // the last message of a room that a person saw
+	open     map[string]wire.Effect     // effects that are executed, or uncertain
+	closed   map[string]wire.Effect     // the newest of the others
+	doubts   map[string]map[string]bool // the ids of a mission's uncertain effects
 }
 
 // maxRefusals is how many refusals are kept for showing; the audit has all.
 const maxRefusals = 100
 
+// maxSettled is how many settled approvals, and closed effects, are kept; the
+// service's snapshots carry as many. The audit has all.
+const maxSettled = 200
+
 // NewState returns the state of a program that is connecting.
 func NewState(pid int) *State {
-	return &State{PID: pid, link: Connecting, missions: map[string]wire.Mission{}, approvals: map[string]wire.Approval{},
+	return &State{PID: pid, link: Connecting, missions: map[string]wire.Mission{}, waiting: map[string]wire.Approval{}, settled: map[string]wire.Approval{},
 		seen: map[string]uint64{}, known: map[string]bool{}, rooms: map[string]wire.Room{}, unread: map[string]int{}, looked: map[string]string{},
-		effects: map[string]wire.Effect{}, doubts: map[string]int{}}
+		open: map[string]wire.Effect{}, closed: map[string]wire.Effect{}, doubts: map[string]map[string]bool{}}
 }
 
 // SetLink says how the connection stands; text is a sentence for a person about
@@ -94,7 +102,10 @@ func (s *State) Mission(id string) (wire.Mission, bool) {
 
 // Approval returns an approval by its whole id.
 func (s *State) Approval(id string) (wire.Approval, bool) {
-	a, ok := s.approvals[id]
+	a, ok := s.waiting[id]
+	if !ok {
+		a, ok = s.settled[id]
+	}
 	return a, ok
 }
 
@@ -102,8 +113,8 @@ func (s *State) Approval(id string) (wire.Approval, bool) {
 // mission, or of all when mission is empty.
 func (s *State) Pending(mission string) []wire.Approval {
 	var out []wire.Approval
-	for _, a := range s.approvals {
-		if a.State == string(approval.Pending) && (mission == "" || a.Mission == mission) {
+	for _, a := range s.waiting {
+		if mission == "" || a.Mission == mission {
 			out = append(out, a)
 		}
 	}
@@ -127,6 +138,7 @@ type ChangeKind string
 const (
 	Asked    ChangeKind = "asked"    // an approval waits
 	Answered ChangeKind = "answered" // another program settled an approval
+	Vanished ChangeKind = "vanished" // an approval waits no longer, and nobody here saw how it was settled
 	Finished ChangeKind = "finished" // a mission ended
 	Halted   ChangeKind = "blocked"  // a mission needs a person to go on
 	Refused  ChangeKind = "refused"  // a worker tried what only a person may do
@@ -181,16 +193,7 @@ func (s *State) Snapshot(topic string, items []json.RawMessage) ([]Change, error
 		if err != nil {
 			return nil, err
 		}
-		keep := map[string]bool{}
-		for _, a := range present {
-			keep[a.ID] = true
-			changes = append(changes, s.putApproval(a)...)
-		}
-		for id := range s.approvals {
-			if !keep[id] {
-				delete(s.approvals, id)
-			}
-		}
+		changes = s.putApprovals(present, first)
 	case wire.TopicRooms:
 		if err := s.putRooms(items, first); err != nil {
 			return nil, err
@@ -288,22 +291,69 @@ func activityAt(m wire.Mission) time.Time {
 	return m.Activity.At
 }
 
+// putApprovals takes the approvals of a snapshot. What was settled before the
+// first is no news; after it a snapshot ends a gap, and what another program
+// answered meanwhile is told whether the question was ever seen here or not.
+func (s *State) putApprovals(present []wire.Approval, first bool) []Change {
+	var changes []Change
+	keep := map[string]bool{}
+	for _, a := range present {
+		keep[a.ID] = true
+		for _, c := range s.putApproval(a) {
+			if c.Kind == Asked || !first {
+				changes = append(changes, c)
+			}
+		}
+	}
+	for _, a := range s.Pending("") {
+		if !keep[a.ID] {
+			delete(s.waiting, a.ID)
+			changes = append(changes, Change{Kind: Vanished, Approval: a})
+		}
+	}
+	maps.DeleteFunc(s.settled, func(id string, _ wire.Approval) bool { return !keep[id] })
+	return changes
+}
+
 // putApproval never goes back from settled to pending: answers are final.
 func (s *State) putApproval(a wire.Approval) []Change {
-	old, had := s.approvals[a.ID]
-	pending := a.State == string(approval.Pending)
-	if had && pending {
-		return nil
-	}
-	settled := had && old.State != string(approval.Pending)
-	s.approvals[a.ID] = a
-	switch {
-	case pending:
+	_, waits := s.waiting[a.ID]
+	_, settled := s.settled[a.ID]
+	if a.State == string(approval.Pending) {
+		if waits || settled {
+			return nil
+		}
+		s.waiting[a.ID] = a
 		return []Change{{Kind: Asked, Approval: a}}
-	case had && !settled && a.Answer != nil && a.Answer.Via == "program" && (s.PID == 0 || a.Answer.PID != s.PID):
+	}
+	delete(s.waiting, a.ID)
+	s.settled[a.ID] = a
+	trim(s.settled, settledAt)
+	if !settled && a.Answer != nil && a.Answer.Via == "program" && (s.PID == 0 || a.Answer.PID != s.PID) {
 		return []Change{{Kind: Answered, Approval: a}}
 	}
 	return nil
+}
+
+// settledAt is when an approval was answered, or was asked if nobody did.
+func settledAt(a wire.Approval) time.Time {
+	if a.Answer != nil {
+		return a.Answer.At
+	}
+	return a.CreatedAt
+}
+
+// trim forgets the oldest once there are twice as many as are kept.
+func trim[T any](m map[string]T, at func(T) time.Time) {
+	if len(m) <= 2*maxSettled {
+		return
+	}
+	ids := slices.SortedFunc(maps.Keys(m), func(a, b string) int {
+		return cmp.Or(at(m[a]).Compare(at(m[b])), strings.Compare(a, b))
+	})
+	for _, id := range ids[:len(ids)-maxSettled] {
+		delete(m, id)
+	}
 }
 
 func decode[T any](items []json.RawMessage, what string) ([]T, error) {

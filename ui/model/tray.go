@@ -75,7 +75,7 @@ const menuWidth = 60
 // Tray says what the tray shows.
 func (s *State) Tray(now time.Time) Tray {
 	t := Tray{}
-	waiting, doubts := s.Pending(""), s.Doubts("")
+	waiting, doubts, pending := s.Pending(""), s.Doubts(""), s.pendingByMission()
 	var live, working, blocked int
 	var missions []MenuItem
 	for _, m := range s.sorted() {
@@ -84,7 +84,7 @@ func (s *State) Tray(now time.Time) Tray {
 			continue
 		}
 		live++
-		row := s.row(m, s.Pending(m.ID), now)
+		row := s.row(m, pending[m.ID], now)
 		if p == mission.Blocked {
 			blocked++
 		}
