@@ -11,11 +11,11 @@ import (
 	"github.com/reevehq/reeve/service/internal/proc"
 )
 
-// Actor judges a peer that was just accepted: whoever descends from a guard,
-// or can't be told apart from that, is a worker. Whom a worker may have had
-// started is doubtful. Whatever descends from the service itself counts as a
-// worker as well: it runs agents' programs for their version, and a worker may
-// have put another one in their place.
+// Actor judges a peer that was just accepted. Whoever descends from a guard, or
+// can't be told apart from such a process, is a worker. So is whatever descends
+// from the service itself: the service runs agents' programs to ask for their
+// version, and a worker may have replaced one of them. Doubtful is a process that
+// another program may have started because a worker asked it to.
 func (s *Service) Actor(peer sock.Peer) server.Actor {
 	guards := s.sup.Guards()
 	all := make([]proc.Guarded, 0, len(guards))

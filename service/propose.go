@@ -19,8 +19,9 @@ import (
 	"github.com/reevehq/reeve/service/provider/acp"
 )
 
-// MissionCheck tells of every rule how proposed terms stand, and changes
-// nothing. Fields that are still empty are not reproached twice.
+// MissionCheck says for every rule whether the proposed terms satisfy it, and
+// changes nothing. A field that is wrong by itself, such as an empty one, is not
+// looked at any further.
 func (s *Service) MissionCheck(ctx context.Context, p wire.MissionStartParams) (wire.MissionCheckResult, error) {
 	_, checks, err := s.propose(ctx, p)
 	return wire.MissionCheckResult{Checks: checks}, err

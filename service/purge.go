@@ -24,11 +24,11 @@ var (
 	stateFiles = []string{"reeve.db", manifestFile, "secrets.age"}
 )
 
-// PurgeState removes the state of a service that does not run, for good: what
-// Reeve made, and the directory if nothing else is in it. What else there is is
-// left and returned. It refuses while a service has the state, while a worker
-// below it lives, and where no journal shows that the directory is Reeve's: a
-// REEVE_STATE that names somebody's folder must not cost its logs.
+// PurgeState removes, for good, the state of a service that does not run: what
+// Reeve made in dir, and dir itself if that leaves it empty. Everything else stays
+// and is returned. It refuses while a service uses the state, while a worker that
+// belongs to it lives, and where no journal shows that the directory is Reeve's:
+// when REEVE_STATE names some other folder by mistake, nothing there may be lost.
 func PurgeState(dir string) (left []string, err error) {
 	journal := filepath.Join(dir, "reeve.db")
 	var damaged *store.DamagedError

@@ -67,17 +67,18 @@ func (l Limits) OverCPU() TurnOutcome {
 		Why: fmt.Sprintf("The mission has used its processor time of %d minutes; start a new mission with more if there is more to do.", l.CPUMinutes)}
 }
 
-// How fast a worker is taken to fill memory, in bytes a second, and how often
-// it is looked at at most.
+// The speed, in bytes a second, at which a worker is assumed to fill memory, and
+// the shortest time between two measurements.
 const (
 	fillRate = 2 << 30
 	lookMin  = 250 * time.Millisecond
 )
 
-// LookIn says when a worker that uses so much should be measured again, usually
-// every so often: the nearer a limit is, the sooner. cpus is how many
-// processors it may use at once. watched says that nobody else keeps the
-// memory limit.
+// LookIn returns how long to wait before a worker is measured again: usual while
+// its limits are far off, and less the nearer one is, so that little is used
+// beyond it. memory and seconds are what was measured now; cpus is how many
+// processors the worker can keep busy at once. watched says that the system
+// doesn't enforce the memory limit, so that only these measurements do.
 func (l Limits) LookIn(usual time.Duration, memory int64, seconds float64, cpus int, watched bool) time.Duration {
 	in := usual
 	if watched && l.MemoryMB > 0 {

@@ -26,13 +26,13 @@ const (
 // method is an entry of the dispatch table.
 type method struct {
 	class class
-	// lane names the queue a request waits in; requests without one run at
-	// once.
+	// lane names the queue in which a request waits for earlier ones; "" has it
+	// run at once.
 	lane func(params json.RawMessage) string
 	run  func(ctx context.Context, k call, params json.RawMessage) (outcome, error)
-	// slow: it asks git, the keychain or all of the database. It takes no place
-	// for its answer while it runs, or a disk that doesn't answer would keep the
-	// quick reads of its connection waiting.
+	// slow marks what asks git, the keychain or all of the database. Such a
+	// request reserves no room for its answer while it runs: otherwise one that
+	// waits for a dead disk would hold up the quick reads of its connection.
 	slow bool
 }
 

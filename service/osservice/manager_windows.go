@@ -119,9 +119,10 @@ func Uninstall(context.Context) error {
 	return nil
 }
 
-// RemoveLauncher is what an uninstaller needs that removes the program exe: it
-// ends the desktop beside it, which holds no work, and takes the launcher of all
-// users away, for which it needs admin rights. Services that run go on.
+// RemoveLauncher clears the way for an uninstaller that is about to remove the
+// program exe: it ends the desktop beside exe, which holds no work that could be
+// lost, and removes the launcher that serves all users, which takes admin rights.
+// Services that run go on.
 func RemoveLauncher(exe string) error {
 	return errors.Join(endDesktop(filepath.Dir(exe)), dropLauncher(exe))
 }

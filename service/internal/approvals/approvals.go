@@ -41,7 +41,8 @@ var (
 	ErrStale    = errors.New("the request is gone; nothing was decided")
 	ErrProposed = fmt.Errorf("%d missions wait to be started already; answer some first", MaxProposed)
 	ErrFull     = fmt.Errorf("%d approvals wait already; answer some first", MaxPending)
-	// ErrMissionFull is an ErrFull of one mission alone.
+	// ErrMissionFull is the ErrFull of a mission that has as many waiting as one
+	// mission may have; others can still ask.
 	ErrMissionFull error = missionFull{}
 )
 
@@ -204,7 +205,8 @@ func Rule(tx *store.Tx, r Record, rule string, at time.Time) (Record, error) {
 	return r, settle(tx, r)
 }
 
-// Refuse records a request that never waited, because of why.
+// Refuse records a request that was denied without asking anybody, with why as
+// its answer.
 func Refuse(tx *store.Tx, r Record, why Answer) (Record, error) {
 	if old, ok, err := store.GetJSON[Record](tx, bucket, r.ID); err != nil || ok {
 		return old, err

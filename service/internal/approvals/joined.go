@@ -6,9 +6,9 @@ import (
 )
 
 // Join adds a request that repeats one which still waits: the same mission,
-// attempt and turn want the same thing to the letter. It is not shown, and gets
-// the answer of the one that is. joined is false when there is none such; then
-// nothing was changed.
+// attempt and turn want exactly the same thing again. A repeat is not shown by
+// itself; the answer to the first request is its answer, too. When nothing that
+// waits is repeated, joined is false and nothing was changed.
 func Join(tx *store.Tx, r Record) (joined bool, err error) {
 	if r.Same == "" || tx.Get(bucket, []byte(r.ID)) != nil {
 		return false, nil
@@ -35,7 +35,7 @@ func Join(tx *store.Tx, r Record) (joined bool, err error) {
 	return false, nil
 }
 
-// Together returns the requests that wait, or waited, for the answer to r.
+// Together returns the requests that joined r, whose answer is that of r.
 func Together(tx *store.Tx, r Record) ([]Record, error) {
 	var out []Record
 	for _, id := range r.Joined {

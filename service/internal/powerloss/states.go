@@ -25,8 +25,8 @@ const exhaustive = 5
 
 // Test runs cmd, which does its work below dir, and lets check look at the
 // states that a power loss could leave: at all of them with REEVE_TEST_CRASH=all,
-// else at some hundred. It logs how many that were, and skips t where system
-// calls can't be recorded. See Record for what cmd has to keep to.
+// else at a few hundred of them. It logs how many there were, and skips t where
+// system calls can't be recorded. Record says what cmd must not do.
 func Test(t testing.TB, cmd *exec.Cmd, dir string, check Check) {
 	t.Helper()
 	trace, err := Record(cmd, dir)

@@ -29,8 +29,8 @@ func Now() (Moment, error) {
 // Began is when a process began.
 func (id ID) Began() Moment { return Moment{id.Start, id.BootID} }
 
-// Earlier returns the earlier of two moments of one boot. Of two boots it is
-// m's, and a Moment that never was is later than all.
+// Earlier returns the earlier of m and o. Moments of different boots can't be
+// compared: then it is m. The zero Moment, never, is later than every other.
 func (m Moment) Earlier(o Moment) Moment {
 	if m.BootID == "" || o.BootID == m.BootID && o.Start < m.Start {
 		return o
@@ -38,17 +38,18 @@ func (m Moment) Earlier(o Moment) Moment {
 	return m
 }
 
-// Doubt says why a process that isn't a worker may yet act for one, in a
-// sentence; "" if nothing speaks for that. Such a
-// process must not decide anything for a person.
+// Doubt says in a sentence why a process that isn't a worker may still act for
+// one, or "" when nothing suggests that. A process in doubt must not decide
+// anything for a person.
 //
 // Some programs start others for whoever asks: the service manager, the bus,
-// cron, at, a terminal multiplexer, sshd. What they start doesn't descend from
-// who asked. So whatever one of them started since the first worker of this
-// boot ran may be a worker's doing, at once or by a timer. A terminal speaks
-// for a person, and so does desktop, the path of Reeve's own desktop program,
-// which asks a person; both can be had by a worker that goes to the length, and
-// are shown when they answer. Only Linux is told apart so far.
+// cron, at, a terminal multiplexer, sshd. What they start descends from them and
+// not from who asked. So whatever one of them started after since, when the
+// first worker of this boot ran, may be that worker's doing, at once or by a
+// timer. Two things speak for a person: a terminal, and being desktop, the path
+// of Reeve's own desktop program, which asks a person. A determined worker can
+// get hold of either, so both are shown beside each answer. Only Linux tells
+// such processes apart so far.
 func (v Verdict) Doubt(since Moment, desktop string) string {
 	if v.Worker || since.BootID == "" || v.isProgram(desktop) {
 		return ""

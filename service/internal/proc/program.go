@@ -5,9 +5,9 @@ import (
 	"os"
 )
 
-// Program finds the file that a process runs, by the kernel's word: not by a
-// name that the process gives itself. On Linux it is found when it has no name
-// any more, too, after an update.
+// Program returns the file that a process runs, as the kernel reports it, not as
+// the process calls itself. On Linux that works even after an update has removed
+// the file or put another in its place.
 func Program(pid int) (os.FileInfo, error) {
 	info, err := programOf(pid)
 	if err != nil {

@@ -32,9 +32,9 @@ var locksShown = sync.OnceValue(func() bool {
 	return unix.Flock(fd, unix.LOCK_EX) == nil && locksBy(os.Getpid(), strconv.Itoa(fd))
 })
 
-// HasLocked says whether the process itself has the open file f for itself
-// alone, by flock. A process that only was given the descriptor of another one
-// has not. known is false where the system does not tell.
+// HasLocked says whether the process itself took the exclusive flock on the open
+// file f; one that merely inherited a locked descriptor did not. known is false
+// where the system can't tell.
 func HasLocked(pid int, f *os.File) (has, known bool, err error) {
 	if !locksShown() {
 		return false, false, nil
