@@ -151,27 +151,63 @@ func (s *Service) PrepareEffect(ctx context.Context, a server.Actor, p wire.Prep
 			return wire.PrepareResult{}, err
 		}
 	}
+	leave, err := s.calls.alone(ctx, keyOf(p.ToolParams, ""))
+	if err != nil {
+		return wire.PrepareResult{}, err
+	}
+	defer leave()
+	e, at, made, err := s.journal(ctx, a, p)
+	if err == nil {
+		err = s.lookAgain(ctx, p.Coordinates, e, made)
+	}
+	if err != nil {
+		return wire.PrepareResult{}, err
+	}
+	return prepared(e, at)
+}
+
+// journal writes down what a worker is about to do, and in which room it is.
+// made says that this very call did so first.
+func (s *Service) journal(ctx context.Context, a server.Actor, p wire.PrepareParams) (e effects.Record, at string, made bool, err error) {
 	fault.Point("bridge.prepare-deciding")
-	var e effects.Record
 	var changed bool
 	var r supervisor.Record
-	err := s.bridged(ctx, func(tx *store.Tx) (err error) {
+	err = s.bridged(ctx, func(tx *store.Tx) (err error) {
 		e, r, changed, err = s.prepare(tx, a, p.ToolParams, p.Mutation, false)
 		return err
 	})
 	if err != nil {
-		return wire.PrepareResult{}, effectRefusal(err)
+		return e, "", false, effectRefusal(err)
 	}
 	fault.Point("bridge.prepare-journaled")
 	if changed {
 		s.announceEffect(e)
 	}
-	// The write took its time, and the right to go on may have ended meanwhile.
-	now, _ := s.sup.Current(p.Entry)
-	if _, err := now.Authority(p.Coordinates, s.o.Now()); err != nil {
-		return wire.PrepareResult{}, err
+	return e, r.Bridge.Room, changed && e.Revision == 1, nil
+}
+
+// lookAgain refuses an effect whose turn ended, or whose mission's time did,
+// while it was written. What the refused call itself has made did not happen:
+// nobody was told to do it, as calls for the same are answered one after another.
+// Of an effect that an earlier call made, nobody knows whether that one was heard.
+func (s *Service) lookAgain(ctx context.Context, c wire.Coordinates, e effects.Record, made bool) error {
+	c.Turn = e.Turn // by now another may be in flight
+	now, _ := s.sup.Current(c.Entry)
+	_, no := now.Authority(c, s.o.Now())
+	if no == nil || !made || !e.Mutation || e.Own {
+		return no
 	}
-	return prepared(e, r.Bridge.Room)
+	var changed bool
+	err := s.bridged(context.WithoutCancel(ctx), func(tx *store.Tx) (err error) {
+		e, changed, err = effects.Refuse(tx, e.ID, "its turn or the mission's time was over before it could begin", s.now())
+		return err
+	})
+	if err != nil {
+		s.log.Error("an effect that was refused is not on record as one that did not happen", "effect", e.ID, "err", err)
+	} else if changed {
+		s.announceEffect(e)
+	}
+	return no
 }
 
 // prepared tells a bridge what to do about an effect.
@@ -258,10 +294,46 @@ func (s *Service) CompleteEffect(ctx context.Context, a server.Actor, p wire.Com
 // meter holds each mission's worker to a pace. Every call writes to the journal
 // and to the audit, which nothing shortens, so a worker that reads in a loop
 // would fill the disk. Effects are counted: an attempt may only have so many.
-// Its zero value is ready to use.
+// Calls for the same are let in one after another. Its zero value is ready to use.
 type meter struct {
-	mu   sync.Mutex
-	full map[string]time.Time // when all calls may be made again at once
+	mu    sync.Mutex
+	full  map[string]time.Time // when all calls may be made again at once
+	lines map[effects.Key]*line
+}
+
+// line is where calls for the same stand.
+type line struct {
+	calls int
+	turn  chan struct{} // full while one is let in
+}
+
+// alone returns when no other call for the same is let in. leave lets the next in.
+func (m *meter) alone(ctx context.Context, key effects.Key) (leave func(), err error) {
+	m.mu.Lock()
+	l := m.lines[key]
+	if l == nil {
+		if m.lines == nil {
+			m.lines = map[effects.Key]*line{}
+		}
+		l = &line{turn: make(chan struct{}, 1)}
+		m.lines[key] = l
+	}
+	l.calls++
+	m.mu.Unlock()
+	gone := func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if l.calls--; l.calls == 0 {
+			delete(m.lines, key)
+		}
+	}
+	select {
+	case l.turn <- struct{}{}:
+		return func() { <-l.turn; gone() }, nil
+	case <-ctx.Done():
+		gone()
+		return nil, ctx.Err()
+	}
 }
 
 // The pace: so many calls at once, and one more each time.

@@ -5,8 +5,10 @@ package service
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -347,6 +349,101 @@ func TestEffects(t *testing.T) {
 		return err
 	}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A turn that ends between the write of an effect and the second look at it: the
+// bridge is refused, so what this very call made did not happen. What an earlier
+// call made, whose answer may have been heard, stays uncertain.
+func TestTurnEndsWhileAnEffectIsWritten(t *testing.T) {
+	h, ctx := newHouse(t), context.Background()
+	r := h.asking(h.start(h.checkout("a"), asksAndWaits, "").ID, 1)
+	type written struct {
+		p    wire.PrepareParams
+		e    effects.Record
+		made bool
+	}
+	write := func(id, turn string) written {
+		t.Helper()
+		p := wire.PrepareParams{ToolParams: h.call(r, id, "mail", `{}`), Mutation: true}
+		p.Turn = turn
+		e, _, made, err := h.s.journal(ctx, actor(r, 1), p)
+		if err != nil || e.State != effects.Executing {
+			t.Fatalf("%+v, %v", e, err)
+		}
+		return written{p, e, made}
+	}
+	turn := r.Turns[0].ID
+	first, unnamed, heard := write("1", turn), write("2", ""), write("3", turn)
+	if err := h.s.lookAgain(ctx, heard.p.Coordinates, heard.e, heard.made); err != nil {
+		t.Fatal(err)
+	}
+	again := write("3", turn)
+	look := func(w written, made bool, want effects.State, known string) {
+		t.Helper()
+		over(t, h.s.lookAgain(ctx, w.p.Coordinates, w.e, w.made))
+		if got := h.effect(w.e.ID); w.made != made || got.State != want || !strings.Contains(got.Known(), known) {
+			t.Errorf("made by this call: %v; it is %s: %s", w.made, got.State, got.Known())
+		}
+	}
+	const refused = "It did not happen: its turn"
+	h.goOn(r.ID)
+	h.until(r.ID, "end of the turn", func(r supervisor.Record) bool { return r.Phase == mission.Waiting })
+	look(first, true, effects.Failed, refused)
+	look(again, false, effects.Uncertain, "its turn ended")
+	must(h.s.sup.Steer(ctx, r.ID, "Go on."))(t)
+	h.asking(r.ID, 2)
+	look(unnamed, true, effects.Failed, refused) // though another turn is in flight
+	last := write("5", "")
+	h.ahead.Add(int64(time.Hour)) // and the mission's time is over
+	look(last, true, effects.Failed, refused)
+}
+
+// Calls for the same effect are answered one after another, so that the first
+// knows whether another was told to go on.
+func TestPreparesOfOneEffectWait(t *testing.T) {
+	h, ctx := newHouse(t), context.Background()
+	r := h.asking(h.start(h.checkout("a"), asksAndWaits, "").ID, 1)
+	key := keyOf(h.call(r, "1", "mail", `{}`), "")
+	leave, err := h.s.calls.alone(ctx, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan error, 1)
+	asking, leaveLine := context.WithCancel(ctx)
+	ask := func(ctx context.Context) {
+		go func() {
+			_, err := h.s.PrepareEffect(ctx, actor(r, 1), wire.PrepareParams{ToolParams: h.call(r, "1", "mail", `{}`), Mutation: true})
+			answered <- err
+		}()
+		for {
+			h.s.calls.mu.Lock()
+			waits := h.s.calls.lines[key].calls == 2
+			h.s.calls.mu.Unlock()
+			select {
+			case err := <-answered:
+				t.Fatalf("it does not wait: %v", err)
+			default:
+			}
+			if waits {
+				return
+			}
+			runtime.Gosched()
+		}
+	}
+	ask(asking)
+	must(h.prepare(r, 1, "2", "mail", `{}`))(t) // another effect
+	leaveLine()
+	if err := <-answered; !errors.Is(err, context.Canceled) {
+		t.Errorf("who left is told %v", err)
+	}
+	ask(ctx)
+	leave()
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	if n := len(h.s.calls.lines); n != 0 {
+		t.Errorf("%d lines are left", n)
 	}
 }
 

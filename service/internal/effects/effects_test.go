@@ -337,6 +337,55 @@ func TestCompleteIsOfTheSameRun(t *testing.T) {
 	})
 }
 
+// What was refused before it began did not happen, whether its turn ended before
+// that or after; an end that is on record stays.
+func TestRefuse(t *testing.T) {
+	db := open(t)
+	complete := func(end effects.End) func(tx *store.Tx) error {
+		return func(tx *store.Tx) error { _, _, err := effects.Complete(tx, run, "e-1", end); return err }
+	}
+	lose := func(tx *store.Tx) error { _, err := effects.Lose(tx, run, "its turn ended", later); return err }
+	for name, c := range map[string]struct {
+		before  func(tx *store.Tx) error
+		changed bool
+		err     error
+	}{
+		"executing": {func(*store.Tx) error { return nil }, true, nil},
+		"uncertain": {lose, true, nil},
+		"failed":    {complete(effects.End{Error: "no", By: one, At: later}), false, nil},
+		"completed": {complete(effects.End{By: one, At: later}), false, effects.ErrContrary},
+		"settled": {func(tx *store.Tx) error {
+			if err := lose(tx); err != nil {
+				return err
+			}
+			_, err := effects.Settle(tx, "e-1", 2, effects.Happened, "reeve (pid 7)", later)
+			return err
+		}, false, effects.ErrSettled},
+	} {
+		fresh(t, db, func(tx *store.Tx) {
+			if _, _, err := effects.Prepare(tx, wants("1")); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.before(tx); err != nil {
+				t.Fatal(err)
+			}
+			before, _, _ := effects.Get(tx, "e-1")
+			got, changed, err := effects.Refuse(tx, "e-1", "its turn was over", later)
+			if changed != c.changed || !errors.Is(err, c.err) {
+				t.Errorf("%s: changed %v, %v", name, changed, err)
+			}
+			if kept, _, _ := effects.Get(tx, "e-1"); changed && (got.State != effects.Failed || got.Known() != "It did not happen: its turn was over." || kept.Revision != before.Revision+1) || !changed && !reflect.DeepEqual(kept, before) {
+				t.Errorf("%s: %+v, in the journal %+v", name, got, kept)
+			}
+		})
+	}
+	fresh(t, db, func(tx *store.Tx) {
+		if _, _, err := effects.Refuse(tx, "e-none", "its turn was over", later); err == nil {
+			t.Error("an effect that is not there was refused")
+		}
+	})
+}
+
 // Nobody settles what they did not see.
 func TestSettleComparesTheRevision(t *testing.T) {
 	db := open(t)

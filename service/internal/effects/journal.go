@@ -231,6 +231,24 @@ func Lose(tx *store.Tx, of Coordinates, why string, at time.Time) ([]Record, err
 	return out, nil
 }
 
+// Refuse records of an effect that it did not happen, because the process that
+// prepared it was never told to go on. why is a clause that says what stood in
+// the way. An end that is on record stays, and is an error as for Complete.
+func Refuse(tx *store.Tx, id, why string, at time.Time) (_ Record, changed bool, err error) {
+	r, err := mustGet(tx, id)
+	if err != nil {
+		return r, false, err
+	}
+	was := r.State
+	next, err := was.after(failed, true, r.again())
+	if err != nil || next == was {
+		return r, false, err
+	}
+	r.State, r.Why = next, why
+	r, err = r.put(tx, was, at, r.By.String())
+	return r, true, err
+}
+
 // Settle records what a person, by, said of an uncertain effect. revision must
 // be that of the effect as they saw it. The errors are ErrNotFound, ErrOutcome,
 // ErrSettled, ErrCertain, ErrChanged or of the journal.
