@@ -89,11 +89,19 @@ func describe(r rune) (Hidden, bool) {
 	case unicode.Is(unicode.Z, r):
 		return unnamed(r, "space"), true
 	case strings.ContainsRune(lookalikeSigns, r), r >= 0xFF01 && r <= 0xFF5E, r >= 0x1D400 && r <= 0x1D7FF:
-		return Hidden{fmt.Sprintf("%c=U+%04X", r, r), codepoint(r), "character that looks like an ASCII one", 1}, true
+		return asASCII(r), true
 	case !unicode.IsGraphic(r):
 		return unnamed(r, "character without a shape"), true
 	}
 	return Hidden{}, false
+}
+
+func asASCII(r rune) Hidden {
+	token := fmt.Sprintf("%c=%s", r, codepoint(r))
+	if unicode.Is(unicode.M, r) { // would be drawn into what stands before it
+		token = codepoint(r)
+	}
+	return Hidden{token, codepoint(r), "character that looks like an ASCII one", 1}
 }
 
 func unnamed(r rune, name string) Hidden { return Hidden{codepoint(r), codepoint(r), name, 1} }
@@ -104,3 +112,15 @@ func codepoint(r rune) string { return fmt.Sprintf("U+%04X", r) }
 // system sees something else.
 const lookalikeSigns = "\u037e\u2215\u2044\u29f8\u2571\u2216\u29f5\u29f9\u2024\u2010\u2011\u2212\u02d7" +
 	"\u2236\ua789\u02d0\u01c3\u01c0\u2223\u2758\ua4fa\ufe52\ufe54\ufe55\ufe57\ufe60\ufe63\ufe68\u223c\u02bc\u02b9\u02ba\u02cb\u1fef"
+
+// commandTwins are taken for ASCII characters as well, but are usual in prose,
+// or are letters of some language. In a command, where nobody expects them, they
+// count: dashes, quotes and primes, brackets, dots and commas, strokes through a
+// letter, and letters.
+const commandTwins = "\u2012\u2013\u2014\u2015\u2043" +
+	"\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u00b4\u2032\u2033\u2035\u2036\u02bb\u02bd\u02c8\u02ca\u05f3\u05f4\ua78c" +
+	"\u02c2\u02c3\u276e\u276f\u2329\u232a\u27e8\u27e9\u3008\u3009\u2768\u2769\u2772\u2773\u2774\u2775" +
+	"\u00b7\u2022\u2027\u22c5\u00a6\u02c6\u02dc\u2053\u2217\u204e\u066a\u204f\u061b\u060c\u0589\u205a\u27cb\u27cd" +
+	"\u0335\u0336\u0337\u0338\u20e5\u20d2\u20d3\u20eb" +
+	"\u0131\u017f\u0237\u0251\u0261\u0269\u026a\u1d04\u1d0f\u1d20\u1d21\u1d22\u2113\u212a\u212f\u2134\u2139" +
+	"\u2160\u2164\u2169\u216c\u216d\u216e\u216f\u2170\u2174\u2179\u217c\u217d\u217e\u217f"

@@ -13,6 +13,7 @@ const (
 	wideTabs    = 24 // columns of a run with tabs inside a line
 	indentation = 40 // spaces before the first character of a line
 	wideIndent  = 80 // columns before it, if there are tabs
+	emptyLines  = 3  // that are one token in a command; two part the functions of a program
 )
 
 // Span is a piece of one line.
@@ -44,6 +45,29 @@ func Visible(s string) Shown {
 	v := &shower{index: map[string]int{}}
 	for line := range strings.SplitSeq(s, "\n") {
 		v.line(line)
+	}
+	return v.out
+}
+
+// VisibleCommand is Visible for what a machine reads. There a dash or a quote as
+// people print them is something else than the one on the keyboard, and many
+// empty lines, which would put the end of a command out of sight, are one token.
+func VisibleCommand(s string) Shown {
+	v := &shower{index: map[string]int{}, command: true}
+	lines := strings.Split(s, "\n")
+	for i := 0; i < len(lines); i++ {
+		n := 0
+		for i+n < len(lines) && lines[i+n] == "" {
+			n++
+		}
+		if n < emptyLines {
+			v.line(lines[i])
+			continue
+		}
+		h := Hidden{"LF", "U+000A", "run of empty lines", n}
+		v.out.Lines = append(v.out.Lines, []Span{{Text: strings.Repeat("\n", n-1), Token: fmt.Sprintf("%s×%d", h.Token, n)}})
+		v.count(h, n)
+		i += n - 1
 	}
 	return v.out
 }
@@ -84,11 +108,12 @@ func (s Shown) Rejoin() string {
 
 // shower collects what Visible returns.
 type shower struct {
-	out   Shown
-	index map[string]int // of Hidden by token
-	spans []Span
-	plain int  // bytes of the current line that are waiting to become a plain span
-	prose bool // the current line is plainly written in another script than Latin
+	out     Shown
+	index   map[string]int // of Hidden by token
+	command bool
+	spans   []Span
+	plain   int  // bytes of the current line that are waiting to become a plain span
+	prose   bool // the current line is plainly written in another script than Latin
 }
 
 func (v *shower) line(s string) {
@@ -155,6 +180,9 @@ func (v *shower) next(s string, at int) (int, Hidden) {
 	}
 	if h, hidden := describe(r); hidden {
 		return size, h
+	}
+	if v.command && strings.ContainsRune(commandTwins, r) {
+		return size, asASCII(r)
 	}
 	if nearLatin(r) && deceptive(s, at, v.prose) {
 		return size, Hidden{fmt.Sprintf("%c=U+%04X", r, r), codepoint(r), "letter of another script among or like Latin ones", 1}

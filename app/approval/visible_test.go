@@ -58,6 +58,38 @@ func TestVisible(t *testing.T) {
 	}
 }
 
+func TestVisibleCommand(t *testing.T) {
+	for text, want := range map[string]string{
+		"rsync \u2013n a b":                    "rsync ‹\u2013=U+2013›n a b",
+		"echo \u2018$(id)\u2019 \u201cx\u201d": "echo ‹\u2018=U+2018›$(id)‹\u2019=U+2019› ‹\u201c=U+201C›x‹\u201d=U+201D›",
+		"\u0261it push":                        "‹\u0261=U+0261›it push",
+		"a\u0336b":                             "a‹U+0336›b",
+		"ls\u2011la \u202e":                    "ls‹\u2011=U+2011›la ‹RLO›",
+		"echo 'ü 漢字 🙂 naïve'":                  "echo 'ü 漢字 🙂 naïve'",
+		"":                                     "",
+		"a\n\n\nb\n":                           "a\n\n\nb\n",
+		"a\n\n\n\nb":                           "a\n‹LF×3›\nb",
+		"a" + strings.Repeat("\n", 24) + "b":   "a\n‹LF×23›\nb",
+		"\n\n\na\n\n\n\n\n\nb\n\n\n":           "‹LF×3›\na\n‹LF×5›\nb\n‹LF×3›",
+		"\n\n\n":                               "‹LF×4›",
+	} {
+		s := approval.VisibleCommand(text)
+		if got := s.Plain(); got != want {
+			t.Errorf("%q is shown as\n %q, want\n %q", text, got, want)
+		}
+		if got := s.Rejoin(); got != text {
+			t.Errorf("%q came back as %q", text, got)
+		}
+	}
+	if h := approval.VisibleCommand("a\n\n\n\nb\n\n\n\n\n").Hidden; len(h) != 1 || h[0] != (approval.Hidden{Token: "LF", Codepoint: "U+000A", Name: "run of empty lines", Count: 8}) {
+		t.Errorf("%+v", h)
+	}
+	// Prose keeps its dashes and quotes.
+	if got := approval.Visible("it’s 3–4 “times”").Plain(); got != "it’s 3–4 “times”" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestHiddenIsCounted(t *testing.T) {
 	s := approval.Visible("a\u202eb\u202ec\u200b\nls" + strings.Repeat(" ", 300) + "; rm \u202e")
 	want := []approval.Hidden{
@@ -99,6 +131,18 @@ func checkShown(t interface{ Fatalf(string, ...any) }, text string) {
 		if unseen(r) {
 			t.Fatalf("%q is shown with U+%04X in it", text, r)
 		}
+	}
+	command := approval.VisibleCommand(text)
+	if got := command.Rejoin(); got != text {
+		t.Fatalf("as a command %q came back as %q", text, got)
+	}
+	for _, r := range command.Plain() {
+		if unseen(r) {
+			t.Fatalf("as a command %q is shown with U+%04X in it", text, r)
+		}
+	}
+	if strings.Contains("\n"+command.Plain()+"\n", "\n\n\n\n") {
+		t.Fatalf("as a command %q is shown with many empty lines", text)
 	}
 	if strings.Count(plain, "\n") != strings.Count(text, "\n") {
 		t.Fatalf("%q is shown with other lines: %q", text, plain)

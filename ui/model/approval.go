@@ -198,10 +198,10 @@ func (v *Approval) tool(who string, kind approval.Kind, sub approval.Subject, a 
 		runs = append(runs, p.Program)
 	}
 	if len(runs) > 0 {
-		v.fact(say.Key("Runs"), Detail{Code: approval.Visible(strings.Join(runs, " ")).Plain()})
+		v.fact(say.Key("Runs"), Detail{Code: approval.VisibleCommand(strings.Join(runs, " ")).Plain()})
 	}
 	if len(v.Runs.Redirects) > 0 {
-		v.fact(say.Key("Redirects"), Detail{Code: approval.Visible(strings.Join(v.Runs.Redirects, "  ")).Plain()})
+		v.fact(say.Key("Redirects"), Detail{Code: approval.VisibleCommand(strings.Join(v.Runs.Redirects, "  ")).Plain()})
 	}
 	if v.Runs.Unclear != "" {
 		v.fact(say.Key("Unclear"), Detail{Text: Told(oneLine(v.Runs.Unclear))})
@@ -387,6 +387,9 @@ func Limits(l wire.Limits) string {
 // add appends a part and returns how many lines it has.
 func (v *Approval) add(kind PartKind, label, text string, required bool) int {
 	p := Part{Kind: kind, Label: label, Raw: text, Shown: approval.Visible(text), Required: required}
+	if kind == PartCommand {
+		p.Shown = approval.VisibleCommand(text)
+	}
 	lines := 0
 	for _, line := range p.Shown.Lines {
 		width := 0

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/reevehq/reeve/app/approval"
 	"github.com/reevehq/reeve/app/mission"
@@ -167,19 +168,21 @@ func Folder(path string) string {
 }
 
 // Clean makes text of an agent safe to draw beside text of ours: control,
-// direction, zero-width and line-separator characters become visible; newline,
-// tab and what joins letters and emoji stay.
+// direction, zero-width and line-separator characters and those that are drawn
+// as nothing become visible; newline, tab and what joins letters and emoji stay.
 func Clean(s string) string {
-	if !strings.ContainsFunc(s, unsafe) && strings.ToValidUTF8(s, "") == s {
+	if !strings.ContainsFunc(s, unsafe) && utf8.ValidString(s) {
 		return s
 	}
 	var b strings.Builder
+	var last rune
 	for _, r := range s {
-		if unsafe(r) {
+		if unsafe(r) && !emojiStyle(last, r) {
 			fmt.Fprintf(&b, "‹U+%04X›", r)
-			continue
+		} else {
+			b.WriteRune(r)
 		}
-		b.WriteRune(r)
+		last = r
 	}
 	return b.String()
 }
@@ -188,14 +191,25 @@ func unsafe(r rune) bool {
 	if r == '\n' || r == '\t' {
 		return false
 	}
-	const zwnj, zwj = 0x200C, 0x200D
-	return unicode.IsControl(r) || r == 0x2028 || r == 0x2029 || r > 0x7f && r != zwnj && r != zwj && unicode.Is(unicode.Cf, r)
+	const zwnj, zwj, blank = 0x200C, 0x200D, 0x2800
+	return unicode.IsControl(r) || r == 0x2028 || r == 0x2029 || r == blank || r > 0x7f && r != zwnj && r != zwj &&
+		unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// exact writes a command, path or name on one line as it will count: all that
+// emojiStyle reports whether r only says how the sign before it is drawn.
+func emojiStyle(before, r rune) bool {
+	return (r == 0xFE0E || r == 0xFE0F) && (unicode.Is(unicode.S, before) || before == 'ℹ')
+}
+
+// exact writes a path or name on one line as it will count: all that
 // would hide or mislead is visible, as in its approval.
 func exact(s string) string {
 	return approval.Visible(strings.Join(strings.Fields(s), " ")).Plain()
+}
+
+// exactCommand is exact for a command or a part of one.
+func exactCommand(s string) string {
+	return approval.VisibleCommand(strings.Join(strings.Fields(s), " ")).Plain()
 }
 
 // oneLine is Clean for a place that has one line.

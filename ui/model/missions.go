@@ -501,7 +501,7 @@ func Wants(a wire.Approval) Detail {
 	case k == approval.QuestionAsked && sub.Question != nil:
 		return Detail{Text: say.T("asks"), Code: firstLine(sub.Question.Text)}
 	case sub.Command != "":
-		return Detail{Text: say.T("wants to run"), Code: exact(sub.Command)}
+		return Detail{Text: say.T("wants to run"), Code: exactCommand(sub.Command)}
 	case k == approval.FileChange || sub.Diff != "":
 		d := Detail{Text: say.T("wants to change"), Code: files(sub.Paths, a.Folder)}
 		if plus, minus := diffCounts(sub.Diff); plus+minus > 0 {

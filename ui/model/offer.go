@@ -37,7 +37,7 @@ func offered(a wire.Approval) []Offer {
 	}
 	var out []Offer
 	for _, o := range a.Offers {
-		out = append(out, Offer{Pattern: o.Pattern, Shown: exact(o.Pattern), Sentence: Told(oneLine(o.Sentence))})
+		out = append(out, Offer{Pattern: o.Pattern, Shown: exactCommand(o.Pattern), Sentence: Told(oneLine(o.Sentence))})
 	}
 	return out
 }

@@ -36,6 +36,9 @@ func RuleRows(list []wire.Rule, project string, mission func(id string) (wire.Mi
 		}
 		row := RuleRow{ID: r.ID, Deny: r.Effect != string(approval.Allow), Code: approval.Visible(r.About), Pattern: r.Pattern, Project: r.Project,
 			Reach: say.T("always in %s", Path(r.Project, home)), Made: say.T("made %s by %s", Clock(r.CreatedAt, now), oneLine(r.By)), Used: say.T("never used")}
+		if r.Class == "execute" {
+			row.Code = approval.VisibleCommand(r.About)
+		}
 		row.Words = covers(row.Deny, r.Class == "execute", r.Pattern, Told(oneLine(r.Sentence)), placeOf(r.Cwd))
 		if r.For == approval.ForMission {
 			row.Reach = say.T("until mission %s ends", Clean(r.Mission))
@@ -89,7 +92,7 @@ func (v Approval) Promise(allow bool, reach string, o Offer) string {
 func covers(deny, command bool, pattern, sentence, where string) string {
 	switch {
 	case command && deny && pattern != "":
-		return say.T("“%s” with anything after it, in any folder, also inside a longer command", exact(strings.TrimSuffix(pattern, " *")))
+		return say.T("“%s” with anything after it, in any folder, also inside a longer command", exactCommand(strings.TrimSuffix(pattern, " *")))
 	case command && deny:
 		return say.T("this command, in any folder, also inside a longer one")
 	case command && where != "":

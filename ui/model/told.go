@@ -40,6 +40,7 @@ var sentences = []string{
 	say.Key("character that looks like an ASCII one"),
 	say.Key("letter of another script among or like Latin ones"),
 	say.Key("byte that is not UTF-8"),
+	say.Key("run of empty lines"),
 	say.Key("space"),
 	say.Key("long or trailing run of spaces"),
 	say.Key("long or trailing run of tabs"),

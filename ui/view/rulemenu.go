@@ -51,7 +51,7 @@ func newRuleMenu(w *approvalWindow) *ruleMenu {
 	for _, o := range w.v.Offers {
 		lines := []fyne.CanvasObject{kit.NewParagraph(capital(o.Sentence), kit.SizeSmall, kit.Ink)}
 		if o.Pattern != "" {
-			lines = append([]fyne.CanvasObject{kit.PlainCode(spans(approval.Visible(o.Pattern).Lines), kit.SizeSmall, 18)}, lines...)
+			lines = append([]fyne.CanvasObject{kit.PlainCode(spans(approval.VisibleCommand(o.Pattern).Lines), kit.SizeSmall, 18)}, lines...)
 		}
 		r := kit.NewRadioCard(kit.Col(0, lines...))
 		radios = append(radios, r)
@@ -160,7 +160,7 @@ func runs(s approval.Structure) fyne.CanvasObject {
 		if join := model.Join(p.Join); join != "" {
 			cells = append(cells, kit.Note(join))
 		}
-		cells = append(cells, kit.Small(approval.Visible(p.Program).Plain(), kit.Mono))
+		cells = append(cells, kit.Small(approval.VisibleCommand(p.Program).Plain(), kit.Mono))
 	}
 	if len(s.Programs) > 1 {
 		cells = append(cells, kit.Shrink(kit.Note(say.T("·  a rule for one does not cover the others")).CutEnd()))
