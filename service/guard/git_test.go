@@ -326,34 +326,30 @@ func TestGitInheritsNothing(t *testing.T) {
 func TestGitIsKnownFirst(t *testing.T) {
 	t.Parallel()
 	g := repository(t)
-	mkfifo(t, filepath.Join(g.dir, "ran"))
-	g.sh("echo ran >ran")
-	looked := make(chan struct{})
+	opened, looked := make(chan struct{}), make(chan struct{})
 	g.before = func() {
-		f, err := os.OpenFile(filepath.Join(g.dir, "ran"), os.O_RDWR, 0)
-		if err != nil {
-			t.Error(err)
-			return
+		defer close(looked)
+		select { // time for the fault to show, not for what is right
+		case <-opened:
+			t.Error("git could run before its tree was known")
+		case <-time.After(time.Second):
 		}
-		defer f.Close()
-		// The only way to see that something doesn't happen is to give it time.
-		_ = f.SetReadDeadline(time.Now().Add(time.Second))
-		if _, err := f.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("git ran before its tree was known: %v", err)
-		}
-		close(looked)
 	}
-	done := make(chan error, 1)
-	go func() {
-		_, err := g.run(within(t), guard.GitRun{Args: []string{"sh"}})
-		done <- err
-	}()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := g.forgotten.Load()
+	one, err := guard.OpenGit(within(t), exe, g.env, g.known)
+	close(opened)
+	if err != nil {
+		t.Fatal(err)
+	}
 	<-looked
-	if said := g.said("ran"); said != "ran" {
-		t.Errorf("%q", said)
-	}
-	if err := <-done; err != nil {
-		t.Error(err)
+	one.Close()
+	// What known returned ends it, so known had returned.
+	if n := g.forgotten.Load() - was; n != 1 {
+		t.Errorf("forgotten %d times", n)
 	}
 }
 
@@ -483,19 +479,19 @@ func TestWholeGitGoesOn(t *testing.T) {
 		_, err := g.run(ctx, guard.GitRun{Args: []string{"add", "file"}, Whole: true})
 		done <- err
 	}()
-	g.said("begun")
+	filter := g.pid("begun")
 	before := g.forgotten.Load()
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	keeper, inner := g.processes()
-	// Nothing tells that the guard has seen the end of the service, and one that
-	// took git along would be gone by then.
+	// Nothing tells that the guard has seen the end of the service. One that takes
+	// git along does so at once: this is time for the fault to show.
 	soon, stop := context.WithTimeout(within(t), 5*time.Second)
 	defer stop()
-	if inner.Wait(soon) == nil {
-		t.Fatal("the guard ended with git")
+	if filter.Wait(soon) == nil {
+		t.Fatal("git was cut off")
 	}
 	if g.forgotten.Load() != before {
 		t.Error("what goes on was forgotten")
