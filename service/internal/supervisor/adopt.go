@@ -387,7 +387,7 @@ func (w *worker) finished(left []string) {
 	if err := w.replay(w.s.ctx, 0); err != nil {
 		w.s.Log.Error("the log of a dead guard could not be read to its end", "mission", w.rec.ID, "err", err)
 	}
-	w.settleLost(left)
+	w.settleLost("", left)
 }
 
 // lookAgain finds out whether a guard that may be alive is gone by now, for a

@@ -124,6 +124,13 @@ func TestMissingSessionIsReplacedOnce(t *testing.T) {
 	if len(now.Turns) != 4 || now.Failure == nil || now.Failure.Code != mission.SessionRecoveryFailed || !strings.Contains(now.BlockedBy, "fresh") {
 		t.Fatalf("%d turns, %q, %+v", len(now.Turns), now.BlockedBy, now.Failure)
 	}
+	// A person who resumes it, as it says, gets a session that opens.
+	if _, err := h.s.Resume(within(t), r.ID); err != nil {
+		t.Fatal(err)
+	}
+	if now = ended(5); now.Turns[4].Outcome.Code != mission.LocalExecutionFailure || !now.Turns[4].Heard {
+		t.Errorf("after a resume the turn ended %q, heard: %v", now.Turns[4].Outcome.Code, now.Turns[4].Heard)
+	}
 }
 
 // A used-up budget ends a mission as its deadline does.

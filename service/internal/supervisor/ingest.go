@@ -378,7 +378,8 @@ func (w *worker) turnFinished(t wire.TurnFinished, seq uint64) error {
 			// a failure.
 			r.ProviderSession, r.Renewed, r.Last = "", true, nil
 		case out.Code == mission.MissingSession:
-			out.Code = mission.SessionRecoveryFailed
+			// A resume by a person begins a fresh one: this one never opens.
+			out.Code, r.ProviderSession = mission.SessionRecoveryFailed, ""
 			fallthrough
 		case out.Outcome == mission.Failed:
 			r.Failures++
@@ -484,15 +485,15 @@ func (w *worker) stillLeft() (left []string) {
 	return left
 }
 
-// settleLost decides what becomes of a mission whose guard is gone; left names
-// what could not be ended.
-func (w *worker) settleLost(left []string) {
+// settleLost decides what becomes of a mission whose guard is gone. cause tells
+// of one that never came up, and left names what could not be ended.
+func (w *worker) settleLost(cause string, left []string) {
 	if w.rec.Phase.Terminal() {
 		return
 	}
 	if w.fault != nil {
 		// The log may say how it ended, and can't be taken in yet.
-		w.again = append(w.again, func() { w.settleLost(left) })
+		w.again = append(w.again, func() { w.settleLost(cause, left) })
 		return
 	}
 	w.removeContext()
@@ -517,7 +518,7 @@ func (w *worker) settleLost(left []string) {
 	}
 	// The mission keeps its claim, and needs a person unless it is an update
 	// that ended its guard.
-	why := "The guard of this mission ended unexpectedly. Its processes are gone; the last turn may have done work that it could not report. Look at the checkout, then recover or stop the mission."
+	why := cmp.Or(cause, "The guard of this mission ended unexpectedly. Its processes are gone; the last turn may have done work that it could not report. Look at the checkout, then recover or stop the mission.")
 	if w.rec.Ended != nil && w.rec.Ended.Reason == guard.ReasonFull {
 		why = "The transcript of this mission reached its limit of 1 GiB, so its worker was ended. See what filled it, then recover or stop the mission."
 	}
@@ -557,7 +558,7 @@ func (w *worker) settleLost(left []string) {
 		save = func() error { return w.step(mission.EvBlock, change, closeAll) }
 	}
 	if err := save(); err != nil {
-		w.fail("the loss of a guard could not be journaled", err, func() { w.settleLost(left) })
+		w.fail("the loss of a guard could not be journaled", err, func() { w.settleLost(cause, left) })
 		return
 	}
 	w.pausing, w.draining = false, false

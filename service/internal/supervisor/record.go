@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,6 +21,7 @@ const maxTurns = 200
 const (
 	bucket = "missions"
 	live   = "missions_live" // index: ids that are not terminal
+	texts  = "mission_texts" // the instruction files of these, as they were proposed
 )
 
 // Record is a mission as the journal keeps it.
@@ -124,11 +126,29 @@ func (r Record) Folder() string {
 	return r.Terms.Folder
 }
 
-// instructions is the text of the private instruction file.
+// instructions is the text of the private instruction file in the words of this
+// Reeve.
 func (r Record) instructions() string {
 	t := r.Terms
 	t.Folder = r.Folder()
 	return mission.Instructions(t)
+}
+
+// instructions is that text as the mission was proposed with it. An update may
+// have other words for the same terms, and the agent follows those that a person
+// allowed.
+func (s *Supervisor) instructions(r Record) (text string, err error) {
+	text = r.instructions() // of a Reeve that kept none
+	err = s.DB.View(func(tx *store.Tx) error {
+		if kept := tx.Get(texts, []byte(r.ID)); kept != nil {
+			text = string(kept)
+		}
+		return nil
+	})
+	if err == nil && mission.InstructionDigest(text) != r.Instructions {
+		err = wire.Errorf(wire.CodeConflict, "The instructions that were allowed were not kept, and since the update they read otherwise. Start a new mission.")
+	}
+	return text, err
 }
 
 // Ref names exactly this state of the record. A recovery is allowed for the
@@ -319,7 +339,7 @@ func save(tx *store.Tx, r Record) error {
 		if err := approvals.EndRules(tx, r.ID); err != nil {
 			return err
 		}
-		if err := tx.Delete(live, []byte(r.ID)); err != nil {
+		if err := errors.Join(tx.Delete(live, []byte(r.ID)), tx.Delete(texts, []byte(r.ID))); err != nil {
 			return err
 		}
 	} else if err := tx.Put(live, []byte(r.ID), nil); err != nil {

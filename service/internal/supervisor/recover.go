@@ -75,6 +75,9 @@ func (w *worker) recoverable(ref string) error {
 	if err == nil && mission.InstructionDigest(string(text)) != r.Instructions {
 		return wire.Errorf(wire.CodeConflict, "The mission's instruction file was changed after the mission was allowed. Start a new mission.")
 	}
+	if _, err := w.s.instructions(*r); err != nil {
+		return err
+	}
 	if !w.s.haveSecrets(*r) {
 		return wire.Errorf(wire.CodeConflict, "The service was restarted and no longer has %s, which the agent needs. Start a new mission.", strings.Join(r.Secrets, ", "))
 	}
@@ -99,12 +102,15 @@ func (w *worker) pendingRecovery() (approvals.Record, error) {
 // another state of the record is withdrawn.
 func (w *worker) askRecovery(old approvals.Record) (approvals.Record, error) {
 	s, r := w.s, &w.rec
+	text, err := s.instructions(*r)
+	if err != nil {
+		return approvals.Record{}, err
+	}
 	subject := approval.Subject{
 		Title: "Recover a mission", Cwd: r.Folder(),
-		Mission: missionSubject(*r, mission.PromptInput{EndsAt: r.Deadline.At, Turn: r.TurnCount() + 1, Recovered: true}, w.uncertain()),
+		Mission: missionSubject(*r, text, mission.PromptInput{EndsAt: r.Deadline.At, Turn: r.TurnCount() + 1, Recovered: true}, w.uncertain()),
 	}
 	ask := approvals.Record{ID: NewID("p"), Kind: approval.MissionRecover, Mission: r.ID, Attempt: r.Attempt, TurnNo: r.TurnCount(), CreatedAt: s.now(), Ref: r.Ref()}
-	var err error
 	if ask.Digest, err = approval.Digest(approval.Envelope{ID: ask.ID, Kind: ask.Kind, Mission: r.ID, Attempt: r.Attempt, Turn: ask.TurnNo, Subject: subject}); err != nil {
 		return ask, err
 	}
@@ -219,9 +225,13 @@ func (w *worker) nextAttempt(text, actor string, change func(*Record), more ...f
 	return nil
 }
 
-// unchanged checks that what a person allowed still is so: the folder leads to
-// the same place, and the agent's program is the one that was approved.
+// unchanged checks that what a person allowed still is so: the instructions are
+// those, the folder leads to the same place, and the agent's program is the one
+// that was approved.
 func (w *worker) unchanged(ctx context.Context) error {
+	if _, err := w.s.instructions(w.rec); err != nil {
+		return err
+	}
 	folder := w.rec.Folder()
 	if w.rec.Worktree != nil && !w.rec.Worktree.Made {
 		folder = w.rec.Terms.Folder

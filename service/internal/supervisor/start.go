@@ -77,7 +77,11 @@ func (w *worker) launch(ctx context.Context, r Record, secrets map[string]string
 	if err := private.EnsureDir(dir); err != nil {
 		return nil, err
 	}
-	if err := private.WriteFile(s.instructionsPath(r.Attempt), []byte(r.instructions())); err != nil {
+	text, err := s.instructions(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := private.WriteFile(s.instructionsPath(r.Attempt), []byte(text)); err != nil {
 		return nil, err
 	}
 	fault.Point("service.instructions-written")
@@ -259,7 +263,7 @@ func (w *worker) startFailed(cause, unended error) {
 		return
 	}
 	if w.rec.Recovered {
-		w.settleLost(nil)
+		w.settleLost("The worker could not be started again: "+cause.Error()+". See what is in the way, then recover or stop the mission.", nil)
 		return
 	}
 	err := w.step(mission.EvStartFailed, func(r *Record) {

@@ -166,9 +166,10 @@ func (s *Supervisor) Propose(ctx context.Context, p Proposal) (Record, approvals
 		}
 		r.Worktree = &Worktree{Worktree: plan}
 	}
-	r.Instructions = mission.InstructionDigest(r.instructions())
+	text := r.instructions()
+	r.Instructions = mission.InstructionDigest(text)
 	subject := approval.Subject{Title: "Start a mission", Cwd: r.Folder()}
-	subject.Mission = missionSubject(r, mission.PromptInput{EndsAt: at.Add(time.Duration(p.Terms.Minutes) * time.Minute), Turn: 1}, p.Notes)
+	subject.Mission = missionSubject(r, text, mission.PromptInput{EndsAt: at.Add(time.Duration(p.Terms.Minutes) * time.Minute), Turn: 1}, p.Notes)
 	subject.Mission.GitExecutableConfig = p.GitExec
 	ask := approvals.Record{ID: NewID("p"), Kind: approval.MissionStart, Mission: r.ID, CreatedAt: at}
 	var err error
@@ -180,6 +181,9 @@ func (s *Supervisor) Propose(ctx context.Context, p Proposal) (Record, approvals
 	}
 	err = s.DB.Update(ctx, func(tx *store.Tx) error {
 		if err := save(tx, r); err != nil {
+			return err
+		}
+		if err := tx.Put(texts, []byte(r.ID), []byte(text)); err != nil {
 			return err
 		}
 		if err := approvals.Ask(tx, ask); err != nil {
@@ -207,13 +211,13 @@ func (s *Supervisor) Propose(ctx context.Context, p Proposal) (Record, approvals
 
 // missionSubject is what a person is shown before a mission starts or goes on:
 // its terms, the program, the whole instruction file and the next prompt.
-func missionSubject(r Record, prompt mission.PromptInput, notes []string) *approval.MissionSubject {
+func missionSubject(r Record, instructions string, prompt mission.PromptInput, notes []string) *approval.MissionSubject {
 	prompt.Scope = r.Terms.Scope
 	m := &approval.MissionSubject{
 		Provider: r.Terms.Provider, ProviderPath: r.Provider.Path, ProviderVersion: r.Provider.Version,
 		Model: r.Terms.Model, Endpoint: r.Terms.Endpoint, Folder: r.Terms.Folder, Scope: r.Terms.Scope,
 		Minutes: r.Terms.Minutes, Budget: approval.Budget(r.Terms.Budget), Limits: approval.Limits(r.Terms.Limits), Worktree: r.Terms.Worktree, WaitForReset: r.Terms.WaitForReset,
-		Instructions: r.instructions(), EnvNames: names(r.Env, r.Secrets, r.Stored), Notes: notes, Prompt: mission.TurnPrompt(prompt),
+		Instructions: instructions, EnvNames: names(r.Env, r.Secrets, r.Stored), Notes: notes, Prompt: mission.TurnPrompt(prompt),
 	}
 	if r.Worktree != nil {
 		m.WorktreePath, m.WorktreeBranch, m.WorktreeBase = r.Worktree.Path, r.Worktree.Branch, r.Worktree.Base
