@@ -149,13 +149,17 @@ func (s *Service) CredentialRemove(ctx context.Context, a server.Actor, p wire.C
 		return wire.CredentialListResult{}, err
 	}
 	defer leave()
-	err = s.credentials.Remove(ctx, p.Name, func(tx *store.Tx) error {
+	had, err := s.credentials.Remove(ctx, p.Name, func(tx *store.Tx) error {
 		return tx.Audit(store.AuditEntry{Kind: store.AuditService, Actor: who(a).String(), Text: fmt.Sprintf("the credential %s was removed", p.Name)})
 	})
 	if err != nil {
 		return wire.CredentialListResult{}, credentialRefusal(p.Name, err)
 	}
-	return s.CredentialList(ctx)
+	out, err := s.CredentialList(ctx)
+	if !had {
+		out.Note = "The keychain had no " + p.Name + " of this Reeve: it was removed there before, or is in another keychain. The passwords program of your desktop shows which there are."
+	}
+	return out, err
 }
 
 // CredentialHand takes what the service could not read by itself.

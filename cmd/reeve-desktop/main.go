@@ -58,6 +58,10 @@ func run(hidden bool) (relaunch []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	private, err := sock.PrivateState(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
 	ctx := context.Background()
 	wish := view.Show{Show: view.ShowMain}
 	instance, err := view.Claim(ctx, sock.Beside(socket, "desktop"), wish)
@@ -79,7 +83,7 @@ func run(hidden bool) (relaunch []string, err error) {
 		Instance: instance,
 		Hidden:   hidden,
 		Renewed:  view.Replaced(self),
-		Secret:   keychain.Open(os.Getenv("REEVE_STATE")).Get,
+		Secret:   keychain.Open(private).Get,
 		Theme:    os.Getenv("REEVE_THEME"),
 	})
 	if !renewed {

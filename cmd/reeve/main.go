@@ -45,9 +45,13 @@ func main() {
 		},
 		Version: assets.Version, Exe: exe, OldestGuard: oldestGuard(),
 		Serve: func(ctx context.Context, o cli.ServeOptions) error {
-			err := service.Run(ctx, service.Options{
+			private, err := sock.PrivateState(os.Getenv)
+			if err != nil {
+				return err
+			}
+			err = service.Run(ctx, service.Options{
 				StateDir: o.StateDir, Socket: o.Socket, Version: assets.Version, Exe: exe, GuardEnv: guardEnv(),
-				Providers: known, Keychain: keychain.Open(os.Getenv("REEVE_STATE")), Now: now, Log: o.Log,
+				Providers: known, Keychain: keychain.Open(private), Now: now, Log: o.Log,
 			})
 			var running *service.RunningError
 			if errors.As(err, &running) {

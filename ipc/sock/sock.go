@@ -89,6 +89,17 @@ func Dial(ctx context.Context, path string) (net.Conn, error) {
 	return c, nil
 }
 
+// PrivateState is the state directory that REEVE_STATE names, spelled as
+// StateDir spells it, or "" for the user's ordinary one. What each instance has
+// for itself elsewhere is named by it: two spellings of a directory are one
+// instance.
+func PrivateState(getenv func(string) string) (string, error) {
+	if getenv("REEVE_STATE") == "" {
+		return "", nil
+	}
+	return StateDir(getenv)
+}
+
 // StateDir is the directory of the user's private state: $REEVE_STATE if set,
 // which must be absolute, else the platform's usual place. It is not created.
 func StateDir(getenv func(string) string) (string, error) {

@@ -206,6 +206,14 @@ func TestPaths(t *testing.T) {
 			t.Errorf("%v: %q, %v, want %q", c.env, got, err, c.want)
 		}
 	}
+	for _, c := range []struct{ set, want string }{{"", ""}, {"/x", "/x"}, {"/x/", "/x"}, {"/y/..//x/.", "/x"}} {
+		if got, err := PrivateState(func(k string) string { return map[string]string{"REEVE_STATE": c.set, "HOME": "/h"}[k] }); got != c.want || err != nil {
+			t.Errorf("REEVE_STATE=%s: %q, %v, want %q", c.set, got, err, c.want)
+		}
+	}
+	if got, err := PrivateState(func(k string) string { return map[string]string{"REEVE_STATE": "x", "HOME": "/h"}[k] }); err == nil {
+		t.Errorf("a relative REEVE_STATE is %q", got)
+	}
 }
 
 func TestOddPaths(t *testing.T) {

@@ -51,6 +51,8 @@ type CredentialListResult struct {
 	Keychain    Keychain     `json:"keychain"`
 	// Wanted names what live missions wait for.
 	Wanted []string `json:"wanted"`
+	// Note is what a person should know of the change that this answers.
+	Note string `json:"note,omitempty"`
 }
 
 // CredentialSetParams stores a secret. In is InKeychain unless a person asked

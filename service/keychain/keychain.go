@@ -57,7 +57,8 @@ type Keychain struct {
 }
 
 // Open returns the keychain of the instance whose state is in the directory
-// private; "" is the ordinary one. It touches nothing yet.
+// private, which has one spelling (sock.PrivateState); "" is the ordinary one. It
+// touches nothing yet.
 func Open(private string) *Keychain {
 	k := &Keychain{service: "reeve", limit: Limit}
 	if private != "" {
@@ -96,12 +97,9 @@ func (k *Keychain) Set(ctx context.Context, name, secret string) error {
 	return err
 }
 
-// Remove forgets a secret. That there is none is no error.
+// Remove forgets a secret. It fails with ErrNone, *Error or the end of ctx.
 func (k *Keychain) Remove(ctx context.Context, name string) error {
 	_, err := call(ctx, k.limit, func() (struct{}, error) { return struct{}{}, keyring.Delete(k.service, name) })
-	if errors.Is(err, ErrNone) {
-		return nil
-	}
 	return err
 }
 

@@ -135,6 +135,9 @@ func (a *app) changedCredentials(c *cobra.Command, method string, params any, do
 		return a.printJSON(r)
 	}
 	fmt.Fprintln(a.Stdout, done)
+	if r.Note != "" {
+		fmt.Fprintln(a.Stdout, oneLine(r.Note))
+	}
 	return nil
 }
 

@@ -81,7 +81,8 @@ type fake struct {
 	settled   []wire.EffectSettleParams
 	chain     wire.Keychain
 	wanted    []string
-	told      []any // about credentials
+	note      string // what the removal of a credential is answered with
+	told      []any  // about credentials
 	started   *wire.MissionStartParams
 	answers   []wire.AnswerParams
 	steered   string
@@ -182,7 +183,9 @@ func (f *fake) CredentialRemove(_ context.Context, _ server.Actor, p wire.Creden
 	f.mu.Lock()
 	f.secrets = slices.DeleteFunc(f.secrets, func(c wire.Credential) bool { return c.Name == p.Name })
 	f.mu.Unlock()
-	return f.CredentialList(context.Background())
+	r, err := f.CredentialList(context.Background())
+	r.Note = f.note
+	return r, err
 }
 func (f *fake) Check(context.Context) (wire.CheckResult, error) {
 	f.mu.Lock()

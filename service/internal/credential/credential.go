@@ -344,7 +344,7 @@ func (b *Broker) Set(ctx context.Context, name, secret string, in Place, passphr
 	}
 	b.change(func() { b.index[name] = e; delete(b.memory, name) })
 	if known && was.In != in {
-		if err := b.forgetIn(ctx, was); err != nil {
+		if err := b.forgetIn(ctx, was); err != nil && !errors.Is(err, keychain.ErrNone) {
 			return &Problem{"The secret was stored and counts from now on, but the older one is still in the " + string(was.In) + ": " + err.Error(), "Set it again there, then remove it."}
 		}
 	}
@@ -359,26 +359,31 @@ func (b *Broker) indexed(name string) (Entry, bool) {
 }
 
 // Remove forgets a secret everywhere. What can't be reached is not removed:
-// then nothing is forgotten.
-func (b *Broker) Remove(ctx context.Context, name string, more func(tx *store.Tx) error) error {
+// then nothing is forgotten. had is false when the keychain where it should be
+// has nothing by that name: its name is forgotten all the same, but there may be
+// a secret elsewhere.
+func (b *Broker) Remove(ctx context.Context, name string, more func(tx *store.Tx) error) (had bool, err error) {
 	b.keeping.Lock()
 	defer b.keeping.Unlock()
 	e, known := b.indexed(name)
+	had = true
 	if !known {
 		if _, ok := b.Where(name); !ok {
-			return ErrUnknown
+			return false, ErrUnknown
 		}
-	} else if err := b.forgetIn(ctx, e); err != nil {
-		return err
+	} else if err := b.forgetIn(ctx, e); errors.Is(err, keychain.ErrNone) {
+		had = false
+	} else if err != nil {
+		return false, err
 	}
-	err := b.DB.Update(context.WithoutCancel(ctx), func(tx *store.Tx) error {
+	err = b.DB.Update(context.WithoutCancel(ctx), func(tx *store.Tx) error {
 		return errors.Join(tx.Delete(bucket, []byte(name)), more(tx))
 	})
 	if err != nil {
-		return fmt.Errorf("the secret is gone, but that could not be journaled: %w", err)
+		return had, fmt.Errorf("the secret is gone, but that could not be journaled: %w", err)
 	}
 	b.change(func() { delete(b.index, name); delete(b.memory, name) })
-	return nil
+	return had, nil
 }
 
 func (b *Broker) forgetIn(ctx context.Context, e Entry) error {

@@ -67,7 +67,12 @@ func (c *chain) Set(_ context.Context, name, secret string) error {
 	return c.do(func() { c.items[name] = secret })
 }
 func (c *chain) Remove(_ context.Context, name string) error {
-	return c.do(func() { delete(c.items, name) })
+	var ok bool
+	err := c.do(func() { _, ok = c.items[name]; delete(c.items, name) })
+	if err == nil && !ok {
+		err = keychain.ErrNone
+	}
+	return err
 }
 func (c *chain) State(context.Context) error { return c.do(func() {}) }
 
@@ -156,7 +161,7 @@ func TestKeychain(t *testing.T) {
 	if err := w.Set(ctx, "A", "other", Keychain, "", nothing); !errors.Is(err, locked) {
 		t.Errorf("got %v", err)
 	}
-	if err := w.Remove(ctx, "A", nothing); !errors.Is(err, locked) {
+	if _, err := w.Remove(ctx, "A", nothing); !errors.Is(err, locked) {
 		t.Errorf("got %v", err)
 	}
 	if err := w.HandOver(map[string]string{"A": "handed over"}, quiet); err != nil {
@@ -179,12 +184,26 @@ func TestKeychain(t *testing.T) {
 	if _, err := w.Get(ctx, "A"); !errors.As(err, &p) {
 		t.Errorf("got %v", err)
 	}
-	if err := w.Remove(ctx, "A", nothing); err != nil {
-		t.Error(err)
+	if had, err := w.Remove(ctx, "A", nothing); had || err != nil {
+		t.Errorf("what is not there was removed: %v, %v", had, err)
 	}
 	if _, ok := w.Where("A"); ok || len(w.List()) != 0 {
 		t.Error("it is still known")
 	}
+	w.set(t, "A", marked, Keychain)
+	if had, err := w.Remove(ctx, "A", nothing); !had || err != nil || len(w.chain.items) != 0 {
+		t.Errorf("removed: %v, %v", had, err)
+	}
+	if err := w.HandOver(map[string]string{"A": marked}, quiet); err != nil {
+		t.Fatal(err)
+	}
+	if had, err := w.Remove(ctx, "A", nothing); !had || err != nil {
+		t.Errorf("what was handed over: %v, %v", had, err)
+	}
+	// An older one that is gone is no fault of the newer one.
+	w.set(t, "A", marked, Keychain)
+	delete(w.chain.items, "A")
+	w.set(t, "A", marked, File)
 }
 
 func TestFile(t *testing.T) {
@@ -215,7 +234,7 @@ func TestFile(t *testing.T) {
 	if err := w.Unlock("a wrong passphrase", quiet); !errors.Is(err, ErrPassphrase) {
 		t.Errorf("got %v", err)
 	}
-	if err := w.Remove(ctx, "A", nothing); !errors.As(err, &p) {
+	if _, err := w.Remove(ctx, "A", nothing); !errors.As(err, &p) {
 		t.Errorf("removed from a locked file: %v", err)
 	}
 	if err := w.Unlock("a passphrase", quiet); err != nil {
