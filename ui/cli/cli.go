@@ -194,6 +194,8 @@ and it is stopped in time.`,
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	root.Version = a.Version
+	root.SetVersionTemplate(a.versionLine() + "\n")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON for programs")
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(

@@ -48,6 +48,8 @@ func TestUsage(t *testing.T) {
 		{[]string{"allow"}, "takes the id of one approval"},
 		{[]string{"allow", "x", "--digest", "d", "--for", "ever"}, `--for "ever" is not known`},
 		{[]string{"steer", "x"}, "an instruction"},
+		{[]string{"steer", "x", " "}, "The instruction is empty."},
+		{[]string{"room", "send", "x", ""}, "The message is empty."},
 		{[]string{"watch", "a", "b"}, "one mission at most"},
 		{[]string{"start", "--provider", "claude"}, "needs --scope"},
 		{[]string{"start", "--provider", "claude", "--scope", "x", "--minutes", "soon"}, "is not a whole number"},
@@ -456,11 +458,24 @@ func TestServiceStart(t *testing.T) {
 	w.expect(ExitFailed, "", "Start the service: fork/exec", "service", "start")
 }
 
+func TestVersionFlag(t *testing.T) {
+	w := newWorld(t, nil)
+	_, want, _ := w.run("version")
+	w.expect(ExitOK, want, "", "--version")
+	w.expect(ExitOK, want, "", "-v")
+}
+
 func TestDoctor(t *testing.T) {
 	f := &fake{checks: []wire.Check{{Name: "journal", OK: true, Message: "The database is sound."}}}
 	w := newWorld(t, f)
 	w.expect(ExitOK, "✓ journal             The database is sound.", "", "doctor")
+	// What is only not there has no sign that it was found, and long names keep the column.
 	f.with(func() {
+		f.checks = append(f.checks, wire.Check{Name: "provider acp:claude-agent-acp", OK: true, Message: "It is not installed.", Fix: "Install it."})
+	})
+	w.expect(ExitOK, "✓ journal                        The database is sound.\n– provider acp:claude-agent-acp  It is not installed.\n                                 Install it.\n", "", "doctor")
+	f.with(func() {
+		f.checks = f.checks[:1]
 		f.checks[0] = wire.Check{Name: "journal", Message: "It is damaged", Fix: "Restore the backup."}
 	})
 	w.expect(ExitFailed, "Restore the backup.", "1 thing needs to be mended", "doctor")
@@ -474,6 +489,8 @@ func TestDoctor(t *testing.T) {
 func TestAuditVerify(t *testing.T) {
 	w := newWorld(t, &fake{verify: wire.AuditVerifyResult{Entries: 7, Head: "abc", OK: true}})
 	w.expect(ExitOK, "7 entries, unbroken.\nHead abc", "", "audit", "verify")
+	w = newWorld(t, &fake{verify: wire.AuditVerifyResult{Entries: 1, Head: "abc", OK: true}})
+	w.expect(ExitOK, "1 entry, unbroken.\n", "", "audit", "verify")
 	w = newWorld(t, &fake{verify: wire.AuditVerifyResult{Entries: 7, BrokenAt: 3, Detail: "hash differs"}})
 	w.expect(ExitFailed, "", "The audit log is broken at entry 3: hash differs.", "audit", "verify")
 }

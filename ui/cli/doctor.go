@@ -46,15 +46,25 @@ func (a *app) doctor() *cobra.Command {
 	}
 }
 
+// printChecks marks what is well, what is wrong, and with a dash what is neither:
+// nothing has to be mended, but something more could be had.
 func (a *app) printChecks(checks []wire.Check) {
+	width := 18
+	for _, c := range checks {
+		width = max(width, columns(model.Clean(c.Name)))
+	}
 	for _, c := range checks {
 		mark := a.style.done("✓")
-		if !c.OK {
+		switch {
+		case !c.OK:
 			mark = a.style.wrong("✕")
+		case c.Fix != "":
+			mark = a.style.quiet("–")
 		}
-		fmt.Fprintf(a.Stdout, "%s %s  %s\n", mark, a.style.bold(fmt.Sprintf("%-18s", model.Clean(c.Name))), oneLine(c.Message))
+		name := model.Clean(c.Name)
+		fmt.Fprintf(a.Stdout, "%s %s  %s\n", mark, a.style.bold(name)+strings.Repeat(" ", width-columns(name)), oneLine(c.Message))
 		if c.Fix != "" {
-			fmt.Fprintf(a.Stdout, "  %-18s  %s\n", "", a.style.quiet(oneLine(c.Fix)))
+			fmt.Fprintf(a.Stdout, "  %*s  %s\n", width, "", a.style.quiet(oneLine(c.Fix)))
 		}
 	}
 }
@@ -160,7 +170,7 @@ else: only a head from elsewhere shows an edit by a program that runs as you.`,
 			if a.json {
 				err = a.printJSON(r)
 			} else if r.OK {
-				fmt.Fprintf(a.Stdout, "%d entries, unbroken.\nHead %s\n", r.Entries, r.Head)
+				fmt.Fprintf(a.Stdout, "%s, unbroken.\nHead %s\n", model.Count(int(r.Entries), "entry", "entries"), r.Head)
 			}
 			if err == nil && !r.OK {
 				return &Failure{Exit: ExitFailed, What: fmt.Sprintf("The audit log is broken at entry %d: %s.", r.BrokenAt, strings.TrimSuffix(model.Clean(r.Detail), ".")),
@@ -172,6 +182,10 @@ else: only a head from elsewhere shows an edit by a program that runs as you.`,
 	return c
 }
 
+func (a *app) versionLine() string {
+	return fmt.Sprintf("reeve %s (%s, %s/%s)", a.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
 func (a *app) version() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Example: "  reeve version --json", Args: noArgs,
@@ -179,7 +193,7 @@ func (a *app) version() *cobra.Command {
 			if a.json {
 				return a.printJSON(map[string]string{"version": a.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
 			}
-			fmt.Fprintf(a.Stdout, "reeve %s (%s, %s/%s)\n", a.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			fmt.Fprintln(a.Stdout, a.versionLine())
 			return nil
 		},
 	}

@@ -216,6 +216,7 @@ func (a *app) printMission(m wire.Mission, waiting []wire.Approval) {
 		fmt.Fprintf(w, "\nIts time is over. Give it up: reeve cancel %s\n", short(m.ID))
 	}
 	for _, ap := range waiting {
+		ap.Folder = model.Workplace(m)
 		fmt.Fprintf(w, "\n%s\n", a.style.needs("▲ "+clip(model.Wants(ap).String(), 100)))
 		fmt.Fprintf(w, "  reeve allow %s    reeve deny %s\n", short(ap.ID), short(ap.ID))
 	}
@@ -238,6 +239,9 @@ func (a *app) steer() *cobra.Command {
 		ValidArgsFunction: a.completeMissions,
 		RunE: func(c *cobra.Command, args []string) error {
 			text := strings.Join(args[1:], " ")
+			if strings.TrimSpace(text) == "" {
+				return usage("For example: reeve steer 3k9x2f \"Keep the public names\".", "The instruction is empty.")
+			}
 			if err := checkText("instruction", text); err != nil {
 				return err
 			}

@@ -257,6 +257,9 @@ starts its next turn with it, and one that works gets it with the turn after.`,
 		ValidArgsFunction: a.completeMissions,
 		RunE: func(c *cobra.Command, args []string) error {
 			text := strings.Join(args[1:], " ")
+			if strings.TrimSpace(text) == "" {
+				return usage("For example: reeve room send 3k9x2f \"Does the lexer read bytes?\".", "The message is empty.")
+			}
 			if err := checkText("message", text); err != nil {
 				return err
 			}

@@ -297,7 +297,7 @@ func (f *follower) missions() {
 	if !ok {
 		return
 	}
-	f.printer.folder = m.Folder
+	f.printer.folder = model.Workplace(m)
 	if m.Session != "" && f.session == "" {
 		f.session = m.Session
 		f.sessions <- m.Session // has room: it is sent once
@@ -354,7 +354,7 @@ func (a *app) logs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			p := &printer{app: a, full: full, folder: m.Mission.Folder}
+			p := &printer{app: a, full: full, folder: model.Workplace(m.Mission)}
 			n := 0
 			if m.Mission.Session != "" {
 				err = a.messages(ctx, m.Mission.Session, nil, func(e wire.Entry) error {

@@ -345,7 +345,9 @@ func detail(m wire.Mission, pending []wire.Approval, now time.Time) Detail {
 		return Detail{Text: oneLine(f.Message)} // nothing else is true until that is mended
 	}
 	if len(pending) > 0 && !p.Terminal() {
-		d := Wants(pending[0])
+		first := pending[0]
+		first.Folder = Workplace(m)
+		d := Wants(first)
 		if len(pending) > 1 {
 			d.Tail = say.N(len(pending)-1, "%d more", "%d more")
 		}
@@ -377,7 +379,7 @@ func detail(m wire.Mission, pending []wire.Approval, now time.Time) Detail {
 		return Detail{Text: say.T("paused; its time runs on")}
 	case mission.Blocked, mission.StartupFailed:
 		if m.Failure != nil && m.Failure.Message != "" {
-			return Detail{Text: oneLine(m.Failure.Message)}
+			return Detail{Text: Told(oneLine(m.Failure.Message))}
 		}
 		if m.BlockedBy != "" {
 			return Detail{Text: oneLine(m.BlockedBy)}
@@ -428,6 +430,12 @@ func endWords(r mission.EndReason) string {
 		return say.T("stopped when its budget was used")
 	case mission.EndAuthority:
 		return say.T("stopped because it lost its authority")
+	case "keeper_lost", "terminated": // the guard's own words
+		return say.T("its guard was ended from outside")
+	case "no_owner":
+		return say.T("no service came for it in time")
+	case "no_start":
+		return say.T("it was not started in time")
 	}
 	return strings.ReplaceAll(oneLine(string(r)), "_", " ")
 }
@@ -465,7 +473,7 @@ func doing(m wire.Mission) Detail {
 	if a.Tool == "" {
 		return Detail{Text: firstLine(a.Detail)}
 	}
-	object := inFolder(a.Detail, m.Folder)
+	object := inFolder(a.Detail, Workplace(m))
 	// Some agents give a whole title, such as "Edit lexer.go", for a name.
 	first, _, titled := strings.Cut(strings.ToLower(oneLine(a.Tool)), " ")
 	if verb, ok := verbs[first]; ok && (!titled || object != "") {

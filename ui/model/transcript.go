@@ -110,6 +110,15 @@ type Transcript struct {
 // in bytes: one row must stay cheap to lay out.
 const maxParagraph = 8 << 10
 
+// Workplace is where the agent of a mission works, which its paths are shown
+// from: the worktree that was made for it, or the folder.
+func Workplace(m wire.Mission) string {
+	if m.Worktree != nil {
+		return m.Worktree.Path
+	}
+	return m.Folder
+}
+
 // NewTranscript returns the empty transcript of a mission that works in folder.
 func NewTranscript(folder string) *Transcript {
 	return &Transcript{folder: folder, seqs: map[string]uint64{}, calls: map[string]int{}, asks: map[string]int{}}

@@ -128,6 +128,22 @@ func TestTranscript(t *testing.T) {
 
 // However a transcript arrives, entry by entry, repeated or as a snapshot and
 // the rest, it shows the same.
+// Why a worker ended is never told in a guard's codes.
+func TestWorkerEnded(t *testing.T) {
+	for reason, want := range map[string]string{
+		"":            "The worker ended",
+		"deadline":    "The worker ended: stopped at its deadline",
+		"keeper_lost": "The worker ended: its guard was ended from outside",
+		"terminated":  "The worker ended: its guard was ended from outside",
+		"no_owner":    "The worker ended: no service came for it in time",
+		"no_start":    "The worker ended: it was not started in time",
+	} {
+		if got := WorkerEnded(wire.SessionEnded{Reason: reason}); got != want {
+			t.Errorf("%q: %q, want %q", reason, got, want)
+		}
+	}
+}
+
 func TestTranscriptConverges(t *testing.T) {
 	entries := sample(t)
 	whole := NewTranscript("/home/me/code/parser")
