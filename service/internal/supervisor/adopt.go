@@ -14,6 +14,7 @@ import (
 	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/service/guard"
 	"github.com/reevehq/reeve/service/internal/approvals"
+	"github.com/reevehq/reeve/service/internal/checkout"
 	"github.com/reevehq/reeve/service/internal/fault"
 	"github.com/reevehq/reeve/service/internal/proc"
 	"github.com/reevehq/reeve/service/internal/runlog"
@@ -91,9 +92,7 @@ func (w *worker) adopt(ctx context.Context) string {
 	dir := w.s.attemptDir(w.rec.Attempt)
 	rec, err := awaitRecord(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		// It never served its socket, so it ran nothing; without a claim it
-		// ends by itself.
-		return w.reap(ctx, wire.GuardRecord{})
+		return w.adoptUnrecorded(ctx)
 	}
 	if err != nil {
 		return w.quarantine(err, rec)
@@ -105,32 +104,126 @@ func (w *worker) adopt(ctx context.Context) string {
 	case proc.Unknown:
 		return w.quarantine(fmt.Errorf("whether process %d still is the guard can't be told", rec.PID), rec)
 	}
-	claiming, cancel := context.WithTimeout(ctx, claimLimit)
-	defer cancel()
 	boot, err := guard.ReadBootstrap(dir)
 	if err != nil {
 		return w.quarantine(err, rec)
 	}
-	g, err := guard.Connect(claiming, dir)
-	if errors.Is(err, guard.ErrGone) {
-		return w.reap(ctx, rec)
-	}
-	if ctx.Err() != nil {
-		if err == nil {
-			_ = g.Close()
-		}
+	claiming, forgo := context.WithCancel(w.s.ctx)
+	claims := w.claim(claiming, dir, boot.Token)
+	limit := time.NewTimer(claimLimit)
+	defer limit.Stop()
+	select {
+	case c := <-claims:
+		forgo()
+		return w.takeOver(ctx, c, rec)
+	case <-ctx.Done():
+		forgo()
+		(<-claims).close()
 		return notLooked
+	case <-limit.C:
+		w.s.wg.Go(func() {
+			defer forgo()
+			w.claimedLate(<-claims, rec)
+		})
+		return w.quarantine(errSilent, rec)
 	}
-	if err != nil {
-		return w.quarantine(err, rec)
+}
+
+// errSilent is why a guard is quarantined that does not answer its claim.
+var errSilent = errors.New("it does not answer; it is taken over as soon as it does")
+
+// adoptUnrecorded takes over what is left of an attempt without a record of its
+// guard. Either that never served its socket: then it ran nothing, and without
+// a claim it ends by itself. Or the record is lost: then the claim of the
+// checkout names who owns it.
+func (w *worker) adoptUnrecorded(ctx context.Context) string {
+	owner, err := w.owner()
+	if err == nil && owner.State() == proc.Gone {
+		return w.reap(ctx, wire.GuardRecord{})
 	}
-	res, err := g.Claim(claiming, boot.Token, w.s.Generation)
-	if err != nil {
-		_ = g.Close()
-		if ctx.Err() != nil {
-			return notLooked
+	if err == nil {
+		w.setTree(proc.Guarded{Root: owner})
+		err = errors.New("the record of it in " + w.s.attemptDir(w.rec.Attempt) + " is gone")
+	}
+	return w.quarantine(err, wire.GuardRecord{Process: wire.Process(owner)})
+}
+
+// owner is the process that has the checkout for this attempt, as the claim of
+// that tells; zero before the guard was started.
+func (w *worker) owner() (id proc.ID, err error) {
+	err = w.s.DB.View(func(tx *store.Tx) error {
+		c, _, err := checkout.Owned(tx, w.rec.ID)
+		if c.Attempt == w.rec.Attempt {
+			id = c.Owner
 		}
-		return w.quarantine(err, rec)
+		return err
+	})
+	return id, err
+}
+
+// claim is a guard's answer to a claim.
+type claim struct {
+	guard *guard.Client // nil on an error
+	res   wire.ClaimResult
+	err   error
+}
+
+func (c claim) close() {
+	if c.guard != nil {
+		_ = c.guard.Close()
+	}
+}
+
+// claim claims the guard, which may answer at any time.
+func (w *worker) claim(ctx context.Context, dir, token string) <-chan claim {
+	answer := make(chan claim, 1)
+	w.s.wg.Go(func() {
+		g, err := guard.Connect(ctx, dir)
+		if err != nil {
+			answer <- claim{err: err}
+			return
+		}
+		res, err := g.Claim(ctx, token, w.s.Generation)
+		if err != nil {
+			_ = g.Close()
+			answer <- claim{err: err}
+			return
+		}
+		answer <- claim{g, res, nil}
+	})
+	return answer
+}
+
+// claimedLate adopts a guard that answers after it was quarantined, unless
+// something else became of it or of the mission.
+func (w *worker) claimedLate(c claim, rec wire.GuardRecord) {
+	adopted := w.post(func() {
+		switch {
+		case w.s.ctx.Err() != nil:
+		case c.err != nil:
+			w.s.Log.Warn("a guard that did not answer can't be claimed", "mission", w.rec.ID, "err", c.err)
+		case w.rec.Attempt == c.res.Attempt && w.guard == nil && w.alive == mission.GuardUncertain:
+			w.s.Log.Info("a guard that did not answer does now", "mission", w.rec.ID, "so", w.takeOver(w.s.ctx, c, rec))
+			return
+		}
+		c.close()
+	})
+	if !adopted {
+		c.close()
+	}
+}
+
+// takeOver goes on with a guard that answered: its log is read from where the
+// journal ends, and what it never heard of is told it.
+func (w *worker) takeOver(ctx context.Context, c claim, rec wire.GuardRecord) string {
+	g, res := c.guard, c.res
+	switch {
+	case errors.Is(c.err, guard.ErrGone):
+		return w.reap(ctx, rec)
+	case c.err != nil && ctx.Err() != nil:
+		return notLooked
+	case c.err != nil:
+		return w.quarantine(c.err, rec)
 	}
 	fault.Point("service.adopt-claimed")
 	if err := w.replay(ctx, res.LastSeq); err != nil && w.fault == nil {
@@ -334,6 +427,9 @@ func (w *worker) quarantine(cause error, rec wire.GuardRecord) string {
 		w.awaitEnd(rec)
 	}
 	why := "Its guard may still be running, but it can't be talked to: " + cause.Error() + ". Nothing was taken over and nothing was killed; at its deadline it ends by itself."
+	if rec.PID != 0 {
+		why += fmt.Sprintf(" To end it before that, end process %d.", rec.PID)
+	}
 	w.hold(why)
 	return why
 }
@@ -398,8 +494,12 @@ func (w *worker) lookAgain() {
 	var left []string
 	w.async(func(ctx context.Context) error {
 		rec, err := guard.ReadRecord(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			var owner proc.ID
+			owner, err = w.owner()
+			rec = wire.GuardRecord{Process: wire.Process(owner)}
+		}
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			left = []string{"the guard: " + err.Error()}
 		case proc.ID(rec.Process).State() != proc.Gone:
@@ -411,6 +511,10 @@ func (w *worker) lookAgain() {
 	}, func(error) {
 		w.losing = false
 		if w.rec.Phase != mission.Stopping {
+			return
+		}
+		if w.guard != nil { // it answered meanwhile
+			w.stopGuard(string(w.rec.EndReason))
 			return
 		}
 		if len(left) > 0 {
