@@ -371,3 +371,55 @@ func TestQuestions(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 }
+
+// TestReasonOutlivesARefusal: what was written why not is still there when the
+// service could not be told.
+func TestReasonOutlivesARefusal(t *testing.T) {
+	r, w := dialogRig(t, "q-1")
+	r.pass(armDelay)
+	w.reason = true
+	w.draw()
+	w.why.SetText("It removes the cache of all projects.")
+	r.reply = func(string, any) (any, error) { return nil, errNotConnected }
+	w.why.OnSubmitted("")
+	r.until("the refusal", func() bool { return w.problem != "" && w.busy == "" })
+	if !w.reason || w.why.Text != "It removes the cache of all projects." {
+		t.Errorf("the field holds %q", w.why.Text)
+	}
+	w.show("q-2")
+	w.reason = true
+	w.draw()
+	if w.why.Text != "" {
+		t.Errorf("the reason of one stands with another: %q", w.why.Text)
+	}
+}
+
+// TestLostAnswersAreTold: an answer that the service did not take is told even
+// when the dialog is gone, or shows another question by then.
+func TestLostAnswersAreTold(t *testing.T) {
+	for name, leave := range map[string]func(*approvalWindow){
+		"closed":          func(w *approvalWindow) { w.win.Close() },
+		"turned":          func(w *approvalWindow) { w.show("q-2") },
+		"closed and open": func(w *approvalWindow) { w.win.Close(); w.d.review("q-2") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, w := dialogRig(t, "q-1")
+			gate := make(chan struct{})
+			r.reply = func(string, any) (any, error) { <-gate; return nil, errNotConnected }
+			r.pass(armDelay)
+			test.Tap(w.deny)
+			leave(w)
+			close(gate)
+			r.until("the notification", func() bool { return len(r.notes) > 0 })
+			if n := r.notes[0]; n.Do != model.DoReview || n.ID != "q-1" || n.Title != "Your answer was not taken" {
+				t.Errorf("%+v", n)
+			}
+			if r.approvals != nil {
+				if r.approvals.problem != "" {
+					t.Error("the refusal of one is shown with another")
+				}
+				r.approvals.win.Close()
+			}
+		})
+	}
+}

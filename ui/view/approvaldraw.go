@@ -266,6 +266,8 @@ func (w *approvalWindow) drawFoot() {
 	if w.reason {
 		w.why = newEntry()
 		w.why.SetPlaceHolder(say.T("Why not? The agent is told this."))
+		w.why.SetText(w.said)
+		w.why.OnChanged = func(text string) { w.said = text }
 		send := func() { w.answer(say.T("Denying"), wire.AnswerParams{Reason: w.why.Text}) }
 		w.why.OnSubmitted = func(string) { send() }
 		cancel := kit.NewButton(kit.QuietButton, say.T("Cancel"), w.escape).Tall()

@@ -41,7 +41,8 @@ type approvalWindow struct {
 	since   time.Time // since when it is
 	busy    string    // what was answered, while the service is told
 	problem string
-	reason  bool // the reason of a denial is being written
+	reason  bool   // the reason of a denial is being written
+	said    string // what was written of it
 	settled string
 
 	counter    *kit.Text
@@ -161,7 +162,7 @@ func (w *approvalWindow) show(id string) {
 		return
 	}
 	w.gate.Reset()
-	w.id, w.ready, w.busy, w.problem, w.reason, w.settled, w.question = id, false, "", "", false, "", nil
+	w.id, w.ready, w.busy, w.problem, w.reason, w.said, w.settled, w.question = id, false, "", "", false, "", "", nil
 	w.since = time.Time{}
 	if ref, big := model.SubjectBlob(a); big {
 		w.v = model.Approval{Title: say.T("Allow this?")}
@@ -343,10 +344,11 @@ func (w *approvalWindow) answer(doing string, p wire.AnswerParams) {
 		err := w.d.call(ctx, wire.MethodApprovalAnswer, p, &r)
 		return r, err
 	}, func(_ wire.ApprovalResult, err error) {
-		if w.id != p.ID {
+		if w.id != p.ID || w.win != nil && w.d.approvals != w { // turned to another, or closed
+			w.d.notAnswered(p.ID, err)
 			return
 		}
-		w.busy, w.reason = "", false
+		w.busy = ""
 		if err == nil {
 			w.forward()
 			return
@@ -356,6 +358,19 @@ func (w *approvalWindow) answer(doing string, p wire.AnswerParams) {
 		w.refresh()
 		w.focus()
 	})
+}
+
+// notAnswered tells of an answer that failed after the dialog had left it.
+func (d *desk) notAnswered(id string, err error) {
+	if err == nil {
+		return
+	}
+	a, _ := d.st.Approval(id)
+	n := model.Note{Title: say.T("Your answer was not taken"), Body: model.Clean(a.Title) + ": " + sentence(err), Do: model.DoReview, ID: id, Urgent: true}
+	if a.State != string(approval.Pending) {
+		n.Do, n.ID = model.DoOpenMission, a.Mission
+	}
+	d.notifier.send(n)
 }
 
 func (w *approvalWindow) answerQuestion() {

@@ -111,6 +111,36 @@ func TestMissionWindowSteersAndStops(t *testing.T) {
 	r.until("the refusal", func() bool { return w.strip.told != nil })
 }
 
+// TestSteeringOutlivesARefusal: what was written to steer stays until it was
+// taken.
+func TestSteeringOutlivesARefusal(t *testing.T) {
+	r := newRig(t, kit.Light)
+	busy(t, r)
+	w := newMissionWindow(r.desk, "m-parser")
+	const text = "Keep the old address as a redirect."
+	w.steer.entry.SetText(text)
+	r.st.SetLink(model.NoService, "")
+	w.refresh()
+	w.steer.queue()
+	if w.busy != "" || !w.steer.button.Disabled() || w.steer.entry.Text != text {
+		t.Errorf("without a service: busy with %q, the field holds %q", w.busy, w.steer.entry.Text)
+	}
+	r.st.SetLink(model.Running, "")
+	r.reply = func(string, any) (any, error) { return nil, errNotConnected }
+	w.steer.queue()
+	w.steer.queue() // while the first is under way
+	r.until("the refusal", func() bool { return w.strip.told != nil && w.busy == "" })
+	if n := len(r.called(wire.MethodMissionSteer)); n != 1 || w.steer.entry.Text != text {
+		t.Errorf("asked %d times, the field holds %q", n, w.steer.entry.Text)
+	}
+	r.reply = nil
+	w.steer.queue()
+	r.until("the steering", func() bool { return w.busy == "" })
+	if w.steer.entry.Text != "" {
+		t.Errorf("what was taken still stands there: %q", w.steer.entry.Text)
+	}
+}
+
 func TestTranscriptTurnsFoldInPlace(t *testing.T) {
 	r := newRig(t, kit.Light)
 	busy(t, r)

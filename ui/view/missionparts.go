@@ -35,23 +35,31 @@ func newSteerBox(w *missionWindow) *steerBox {
 	return s
 }
 
+// queue sends what stands in the field. It stays there until it was taken.
 func (s *steerBox) queue() {
 	text := s.entry.Text
+	if link, _ := s.w.d.st.Link(); link != model.Running || s.w.busy != "" {
+		return
+	}
 	if bad := mission.CheckSteering(text); bad != nil {
 		if text != "" {
 			s.w.strip.tell(problemBox(bad.Message, bad.Fix, kit.NewButton(kit.Plain, say.T("Close"), s.w.strip.dismiss).Small()))
 		}
 		return
 	}
-	s.entry.SetText("")
-	s.w.control(say.Key("Steer"), wire.MethodMissionSteer, wire.SteerParams{RequestKey: requestKey(), ID: s.w.id, Text: text})
+	s.w.control(say.Key("Steer"), wire.MethodMissionSteer, wire.SteerParams{RequestKey: requestKey(), ID: s.w.id, Text: text}, func() {
+		if s.entry.Text == text { // else it is the next one already
+			s.entry.SetText("")
+		}
+	})
 }
 
 func (s *steerBox) enable() {
 	m, _ := s.w.d.st.Mission(s.w.id)
+	link, _ := s.w.d.st.Link()
 	live := canStop(m.Phase)
 	enable(s.entry, live)
-	enable(s.button, live && s.w.busy != "Steer" && s.entry.Text != "")
+	enable(s.button, live && link == model.Running && s.w.busy == "" && s.entry.Text != "")
 }
 
 func (s *steerBox) set(m wire.Mission) {

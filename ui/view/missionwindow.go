@@ -234,8 +234,8 @@ func (w *missionWindow) standing(m wire.Mission, pending []wire.Approval) {
 }
 
 // control asks the service to change the mission; what it refuses is shown in
-// the window.
-func (w *missionWindow) control(verb, method string, params any) {
+// the window, and what follows is done once it was taken.
+func (w *missionWindow) control(verb, method string, params any, then ...func()) {
 	w.busy = verb
 	w.refresh()
 	task(w.d, func(ctx context.Context) (wire.MissionResult, error) {
@@ -246,6 +246,10 @@ func (w *missionWindow) control(verb, method string, params any) {
 		w.busy = ""
 		if err != nil {
 			w.strip.tell(problemBox(say.T("%s did not work", say.Word(verb)), sentence(err), kit.NewButton(kit.Plain, say.T("Close"), w.strip.dismiss).Small()))
+		} else {
+			for _, f := range then {
+				f()
+			}
 		}
 		w.refresh()
 	})
