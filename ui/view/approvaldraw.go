@@ -210,7 +210,7 @@ func (w *approvalWindow) fact(f model.Fact) fyne.CanvasObject {
 	switch {
 	case f.Label == "Digest":
 		copied := kit.NewButton(kit.QuietButton, say.T("Copy"), func() { w.d.app.Clipboard().SetContent(w.v.Digest) }).Icon(kit.ShapeCopy).Small().NoEnter()
-		value = kit.Columns(8, kit.Grow(kit.Pad(3, 0, 3, 0, kit.PlainCode([][]kit.Span{{{Text: d.Text + " " + d.Code}}}, kit.SizeSmall, 18))), kit.Col(0, kit.Pad(-2, 0, -2, 0, copied)))
+		value = kit.Columns(8, kit.Grow(kit.Pad(3, 0, 3, 0, kit.NewParagraph(d.Text+" "+d.Code, kit.SizeSmall, kit.Ink, kit.Mono))), kit.Col(0, kit.Pad(-2, 0, -2, 0, copied)))
 	case f.Label == "Runs" && len([]rune(d.String())) <= shortFact-30:
 		value = runs(w.v.Runs)
 	case len([]rune(d.String())) <= shortFact:
@@ -230,7 +230,10 @@ func (w *approvalWindow) fact(f model.Fact) fyne.CanvasObject {
 		if d.Text != "" {
 			cells = append(cells, kit.NewParagraph(d.Text, kit.SizeSmall, kit.Ink))
 		}
-		if d.Code != "" {
+		switch {
+		case f.Label == "Variables": // names, of which none is cut in two
+			cells = append(cells, kit.NewParagraph(d.Code, kit.SizeSmall, kit.Ink, kit.Mono))
+		case d.Code != "":
 			cells = append(cells, kit.PlainCode([][]kit.Span{{{Text: d.Code}}}, kit.SizeSmall, 18))
 		}
 		if d.Tail != "" {

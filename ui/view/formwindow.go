@@ -484,7 +484,8 @@ func (f *formWindow) drawChecks() {
 		if a.Name == f.form.Terms.Provider || a.Found && a.Problem == "" || a.Fix == "" {
 			continue
 		}
-		all = append(all, kit.Col(3, kit.Note(providerTitle(a), kit.Bold), kit.NewParagraph(model.Clean(strings.TrimSpace(a.Problem+" "+a.Fix)), kit.SizeSmall, kit.Quiet)))
+		said, _ := model.Mend(a)
+		all = append(all, kit.Col(3, kit.Note(providerTitle(a), kit.Bold), kit.NewParagraph(said, kit.SizeSmall, kit.Quiet)))
 	}
 	if len(all) == 0 {
 		all = append(all, kit.NewParagraph(say.T("Every rule is checked while you fill in the form."), kit.SizeSmall, kit.Quiet))

@@ -59,7 +59,7 @@ func newMissionWindow(d *desk, id string) *missionWindow {
 	m, _ := d.st.Mission(id)
 	w.head = newMissionHead(w)
 	w.strip = newStrip()
-	w.log = newTranscriptView(d, m.Folder)
+	w.log = newTranscriptView(d, model.Workplace(m))
 	w.steer = newSteerBox(w)
 	w.rail = newMissionRail()
 	w.foot = newMissionFoot()
@@ -69,7 +69,8 @@ func newMissionWindow(d *desk, id string) *missionWindow {
 	w.pages = []fyne.CanvasObject{talk, w.diffs.root, w.room.root, w.done.root}
 	w.place = kit.Sized(600, 0, talk)
 	w.tabs = kit.NewTabs(tabTranscript, w.turn, say.T("Transcript"), say.T("Changes"), say.T("Room"), say.T("Effects"))
-	w.root = kit.Over(kit.Ground, kit.Col(0, w.head.root, kit.Pad(0, 18, 0, 18, kit.Row(0, w.tabs)), kit.HLine(), w.strip.root, kit.Grow(w.place), w.foot.root))
+	w.strip.around = kit.Col(0, w.head.root, kit.Pad(0, 18, 0, 18, kit.Row(0, w.tabs)), kit.HLine(), w.strip.root, kit.Grow(w.place), w.foot.root)
+	w.root = kit.Over(kit.Ground, w.strip.around)
 	w.refresh()
 	return w
 }
@@ -200,7 +201,7 @@ func (w *missionWindow) standing(m wire.Mission, pending []wire.Approval) {
 			}
 			return note(kit.WaitingTint, kit.WaitingLine, kit.ShapeNews, kit.Waiting, text, start)
 		})
-	case m.Failure != nil && (p == mission.Blocked || p == mission.StartupFailed):
+	case m.Failure != nil && (p == mission.Blocked || p == mission.StartupFailed) && m.Recovery != string(mission.ApprovalRequired):
 		w.strip.base("failure"+m.Failure.Message, func() fyne.CanvasObject {
 			title := say.T("Blocked")
 			if p == mission.StartupFailed {
@@ -386,6 +387,7 @@ func (h *missionHead) set(m wire.Mission, row model.Row) {
 // question or refusal over it.
 type strip struct {
 	root     *fyne.Container
+	around   *fyne.Container // what gives it its place
 	key      string
 	standing fyne.CanvasObject
 	told     fyne.CanvasObject
@@ -414,9 +416,10 @@ func (s *strip) draw() {
 	}
 	if o == nil {
 		kit.Set(s.root)
-		return
+	} else {
+		kit.Set(s.root, kit.Pad(12, 20, 2, 20, o))
 	}
-	kit.Set(s.root, kit.Pad(12, 20, 2, 20, o))
+	kit.LayOut(s.around)
 }
 
 // note is one line on a tint; button may be nil.

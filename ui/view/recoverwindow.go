@@ -105,8 +105,9 @@ func newRecoverWindow(d *desk, id string) *recoverWindow {
 	body := kit.Columns(0,
 		kit.Grow(scroll(kit.Pad(20, 24, 20, 24, w.left))),
 		kit.VLine(), kit.Fix(rightWidth, kit.Over(kit.Side, scroll(kit.Pad(20, 24, 20, 24, w.right)))))
-	w.root = kit.Over(kit.Ground, kit.Col(0, w.head.root, kit.HLine(), w.strip.root, kit.Grow(body),
-		kit.HLine(), kit.Over(kit.Side, kit.Pad(12, 24, 12, 24, w.foot))))
+	w.strip.around = kit.Col(0, w.head.root, kit.HLine(), w.strip.root, kit.Grow(body),
+		kit.HLine(), kit.Over(kit.Side, kit.Pad(12, 24, 12, 24, w.foot)))
+	w.root = kit.Over(kit.Ground, w.strip.around)
 	w.refresh()
 	return w
 }

@@ -117,6 +117,15 @@ func Set(c *fyne.Container, objects ...fyne.CanvasObject) {
 	c.Refresh()
 }
 
+// LayOut places again what a Row, Columns or Col holds, because something in it
+// has another size now. Fyne looks for such changes, too, but when two happen
+// before the same frame it can miss the outer one, and what is shown overlaps.
+func LayOut(c *fyne.Container) {
+	if c != nil && !c.Size().IsZero() {
+		c.Layout.Layout(c.Objects, c.Size())
+	}
+}
+
 type flex struct {
 	vertical bool
 	gap      float32
