@@ -17,40 +17,6 @@ import (
 	"github.com/reevehq/reeve/service/provider/modelstub"
 )
 
-// claudeMachine runs a service beside a stand-in for the model API, with the
-// real Claude Code program on the path.
-func claudeMachine(t *testing.T) (*machine, *modelstub.Server, *view, func(folder, scope string) wire.MissionStartParams) {
-	t.Helper()
-	path := os.Getenv("REEVE_TEST_CLAUDE")
-	if path == "" {
-		t.Fatal("REEVE_TEST_CLAUDE must name the Claude Code binary; make test sets it")
-	}
-	stub, err := modelstub.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(stub.Close)
-	m := newMachine(t)
-	tools := filepath.Join(m.dir, "tools")
-	if err := os.Mkdir(tools, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(path, filepath.Join(tools, "claude")); err != nil {
-		t.Fatal(err)
-	}
-	m.start()
-	v := m.watch()
-	return m, stub, v, func(folder, scope string) wire.MissionStartParams {
-		return wire.MissionStartParams{
-			Provider: "claude", Folder: folder, Scope: scope, Minutes: 15,
-			Env: map[string]string{
-				"PATH": tools + ":" + os.Getenv("PATH"), "HOME": m.home, "LANG": "C.UTF-8",
-				"ANTHROPIC_BASE_URL": stub.URL(), "ANTHROPIC_API_KEY": "test-key-not-a-secret",
-			},
-		}
-	}
-}
-
 // TestClaudeMission is the whole product with the real agent: it reads
 // unasked, edits after an allow, runs one command after an allow, is denied
 // another and goes on, and is steered between two turns.

@@ -12,39 +12,6 @@ import (
 	"github.com/reevehq/reeve/service/provider/modelstub"
 )
 
-// codexMachine runs a service beside a stand-in for the model API, with the real
-// Codex program on the path.
-func codexMachine(t *testing.T) (*machine, *modelstub.Server, *view, func(folder, scope string) wire.MissionStartParams) {
-	t.Helper()
-	path := os.Getenv("REEVE_TEST_CODEX")
-	if path == "" {
-		t.Fatal("REEVE_TEST_CODEX must name the Codex binary; make test sets it")
-	}
-	stub, err := modelstub.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(stub.Close)
-	m := newMachine(t)
-	tools := filepath.Join(m.dir, "tools")
-	if err := os.Mkdir(tools, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(path, filepath.Join(tools, "codex")); err != nil {
-		t.Fatal(err)
-	}
-	m.start()
-	return m, stub, m.watch(), func(folder, scope string) wire.MissionStartParams {
-		return wire.MissionStartParams{
-			Provider: "codex", Model: "gpt-5.5", Folder: folder, Scope: scope, Minutes: 15,
-			Env: map[string]string{
-				"PATH": tools + ":" + os.Getenv("PATH"), "HOME": m.home, "LANG": "C.UTF-8",
-				"OPENAI_BASE_URL": stub.URL() + "/v1", "OPENAI_API_KEY": "test-key-not-a-secret",
-			},
-		}
-	}
-}
-
 // directive scripts a call of one of Codex's tools.
 func directive(t *testing.T, tool string, input any) string {
 	t.Helper()
