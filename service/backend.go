@@ -118,6 +118,15 @@ func (s *Service) mission(r supervisor.Record, err error) (wire.MissionResult, e
 	return wire.MissionResult{Mission: s.missionView(r)}, nil
 }
 
+// command has the supervisor do one thing to the mission that a client names.
+func (s *Service) command(ctx context.Context, name string, do func(ctx context.Context, id string) (supervisor.Record, error)) (wire.MissionResult, error) {
+	id, err := s.missionID(name)
+	if err != nil {
+		return wire.MissionResult{}, err
+	}
+	return s.mission(do(ctx, id))
+}
+
 // MissionSteer queues an instruction for the next turn.
 func (s *Service) MissionSteer(ctx context.Context, _ server.Actor, p wire.SteerParams) (wire.MissionResult, error) {
 	leave, err := s.enter()
@@ -138,11 +147,7 @@ func (s *Service) MissionSteer(ctx context.Context, _ server.Actor, p wire.Steer
 
 // MissionPause interrupts the turn in flight; the deadline stands.
 func (s *Service) MissionPause(ctx context.Context, _ server.Actor, p wire.MissionParams) (wire.MissionResult, error) {
-	id, err := s.missionID(p.ID)
-	if err != nil {
-		return wire.MissionResult{}, err
-	}
-	return s.mission(s.sup.Pause(ctx, id))
+	return s.command(ctx, p.ID, s.sup.Pause)
 }
 
 // MissionResume lets a paused or blocked mission go on.
@@ -152,20 +157,12 @@ func (s *Service) MissionResume(ctx context.Context, _ server.Actor, p wire.Miss
 		return wire.MissionResult{}, err
 	}
 	defer leave()
-	id, err := s.missionID(p.ID)
-	if err != nil {
-		return wire.MissionResult{}, err
-	}
-	return s.mission(s.sup.Resume(ctx, id))
+	return s.command(ctx, p.ID, s.sup.Resume)
 }
 
 // MissionStop ends a mission and answers when its tree is empty.
 func (s *Service) MissionStop(ctx context.Context, _ server.Actor, p wire.MissionParams) (wire.MissionResult, error) {
-	id, err := s.missionID(p.ID)
-	if err != nil {
-		return wire.MissionResult{}, err
-	}
-	return s.mission(s.sup.Stop(ctx, id))
+	return s.command(ctx, p.ID, s.sup.Stop)
 }
 
 // MissionRecover asks whether a mission whose guard is gone may go on.
@@ -188,11 +185,7 @@ func (s *Service) MissionRecover(ctx context.Context, _ server.Actor, p wire.Rec
 
 // MissionCancel ends a mission whose guard is gone; it kills nothing.
 func (s *Service) MissionCancel(ctx context.Context, _ server.Actor, p wire.MissionParams) (wire.MissionResult, error) {
-	id, err := s.missionID(p.ID)
-	if err != nil {
-		return wire.MissionResult{}, err
-	}
-	return s.mission(s.sup.Cancel(ctx, id))
+	return s.command(ctx, p.ID, s.sup.Cancel)
 }
 
 // ApprovalList is the queue.
