@@ -106,6 +106,9 @@ func (s *Service) RoomSend(ctx context.Context, a server.Actor, p wire.RoomSendP
 	if err != nil {
 		return wire.RoomSendResult{}, err
 	}
+	if err := s.heard(id); err != nil {
+		return wire.RoomSendResult{}, err
+	}
 	m := room.Message{Room: id, Kind: room.Text, From: room.Person, Name: "Person", Text: strings.TrimSpace(p.Text), At: s.now()}
 	err = s.db.Update(ctx, func(tx *store.Tx) (err error) { m, _, err = room.Append(tx, m); return })
 	if err != nil {
@@ -115,6 +118,21 @@ func (s *Service) RoomSend(ctx context.Context, a server.Actor, p wire.RoomSendP
 	s.announceMessage(m)
 	s.sup.Wake(id)
 	return wire.RoomSendResult{Message: messageView(m)}, nil
+}
+
+// heard refuses a person's message where nobody is left to read it: the mission
+// whose room it is has ended, and no other worker came there.
+func (s *Service) heard(id string) error {
+	var r room.Record
+	err := s.db.View(func(tx *store.Tx) (err error) { r, _, err = room.Get(tx, id); return })
+	if err != nil {
+		return err
+	}
+	m, err := s.sup.Get(r.Mission)
+	if err != nil || !m.Phase.Terminal() || len(s.sup.InRooms()[id]) > 0 {
+		return err
+	}
+	return wire.Errorf(wire.CodeConflict, "Nothing was sent: the mission has ended and no worker is in its room, so nobody would read it. Write into the room of another mission, or start one.")
 }
 
 func (s *Service) announceMessage(m room.Message) {
