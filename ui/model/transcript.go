@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/ipc/wire"
@@ -107,7 +108,8 @@ type Transcript struct {
 }
 
 // maxParagraph is where a growing text starts a new row at its next line end,
-// in bytes: one row must stay cheap to lay out.
+// in bytes, or at twice as many at the next word: one row must stay cheap to lay
+// out.
 const maxParagraph = 8 << 10
 
 // Workplace is where the agent of a mission works, which its paths are shown
@@ -383,32 +385,47 @@ func (t *Transcript) endTurn(at time.Time, d wire.TurnFinished) {
 }
 
 // words appends to the last row when it is of the same kind, so that a stream of
-// pieces becomes paragraphs.
+// pieces becomes paragraphs, and begins another one when that is full.
 func (t *Transcript) words(kind ItemKind, at time.Time, text string) {
 	text = Clean(text)
-	n := len(t.items)
-	if n == 0 || t.items[n-1].Kind != kind || t.items[n-1].words == nil {
-		text = strings.TrimLeft(text, "\n")
-		if text == "" {
-			return
-		}
-		t.push(Item{Kind: kind, At: at, words: &strings.Builder{}})
-		n++
-	}
-	it := &t.items[n-1]
-	if it.words.Len() > maxParagraph {
-		if head, rest, ok := strings.Cut(text, "\n"); ok {
-			it.grow(head)
-			if rest = strings.TrimLeft(rest, "\n"); rest != "" {
-				t.push(Item{Kind: kind, At: at, words: &strings.Builder{}})
-				t.items[n].grow(rest)
-			} else {
-				it.words = nil
+	for {
+		n := len(t.items)
+		if n == 0 || t.items[n-1].Kind != kind || t.items[n-1].words == nil {
+			if text = strings.TrimLeft(text, "\n"); text == "" {
+				return
 			}
+			t.push(Item{Kind: kind, At: at, words: &strings.Builder{}})
+			n++
+		}
+		it := &t.items[n-1]
+		head, rest, full := paragraph(it.words.Len(), text)
+		it.grow(head)
+		if !full {
 			return
 		}
+		it.words, text = nil, rest
 	}
-	it.grow(text)
+}
+
+// paragraph divides text where the row that it goes on, which has so many bytes
+// already, is full: at a line's end, or between words where none comes.
+func paragraph(has int, text string) (head, rest string, full bool) {
+	from := min(max(maxParagraph-has, 0), len(text))
+	room := max(2*maxParagraph-has, utf8.UTFMax) // a row gets at least one character
+	if i := strings.IndexByte(text[from:], '\n'); i >= 0 && from+i <= room {
+		return text[:from+i], text[from+i+1:], true
+	}
+	if len(text) <= room {
+		return text, "", false
+	}
+	if i := strings.LastIndexByte(text[:room], ' '); i > 0 {
+		return text[:i], text[i+1:], true
+	}
+	end := room
+	for end > room-utf8.UTFMax+1 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end], text[end:], true
 }
 
 func (it *Item) grow(text string) {

@@ -2,8 +2,10 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
@@ -193,6 +195,34 @@ func TestLongText(t *testing.T) {
 	}
 	if got.String() != want.String() {
 		t.Error("text was lost between rows")
+	}
+}
+
+// TestRowsAreBounded: no row grows for ever, however the words come, and none
+// is lost between rows.
+func TestRowsAreBounded(t *testing.T) {
+	for name, pieces := range map[string][]string{
+		"words, no line":  slices.Repeat([]string{"some words "}, 10_000),
+		"no words either": slices.Repeat([]string{"通貨通貨通貨通貨"}, 10_000),
+		"in one piece":    {strings.Repeat("a line\n", 10_000)},
+		"one endless":     {"first\n", strings.Repeat("x", 100_000), "\nlast"},
+	} {
+		tr := NewTranscript("")
+		for i, p := range pieces {
+			tr.Add(wire.Entry{Seq: uint64(i + 1), Kind: wire.KindText, Data: raw(t, wire.Text{Text: p})})
+		}
+		var got strings.Builder
+		for i := range tr.Len() {
+			it := tr.Row(i)
+			if len(it.Text) > 2*maxParagraph+utf8.UTFMax || !utf8.ValidString(it.Text) {
+				t.Fatalf("%s: row %d has %d bytes", name, i, len(it.Text))
+			}
+			got.WriteString(it.Text)
+		}
+		flat := strings.NewReplacer(" ", "", "\n", "")
+		if flat.Replace(got.String()) != flat.Replace(strings.Join(pieces, "")) {
+			t.Errorf("%s: text was lost between rows", name)
+		}
 	}
 }
 

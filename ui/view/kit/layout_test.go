@@ -105,6 +105,36 @@ func TestTextsShareABaseline(t *testing.T) {
 	}
 }
 
+// TestLongCutText: of a text that is cut, only what a line may have room for is
+// laid out, and it is marked as cut whatever the room.
+func TestLongCutText(t *testing.T) {
+	start(t, Theme{})
+	long := "通貨" + strings.Repeat("x", 1<<20) + "end"
+	for _, x := range []struct {
+		text *Text
+		last string
+	}{
+		{Small(long).CutEnd(), "x…"},
+		{Small(long).CutMiddle(), "end"},
+	} {
+		for _, width := range []float32{100, 1 << 20} {
+			got := x.text.shown(width)
+			if n := len([]rune(got)); n > maxCut+1 || !strings.HasPrefix(got, "通貨") || !strings.HasSuffix(got, x.last) || !strings.Contains(got, "…") {
+				t.Errorf("%d characters are shown in %v: %.20q", n, width, got)
+			}
+		}
+		if got, want := x.text.naturalWidth(), ceil(x.text.measure(x.text.shown(1<<20))); got != want || x.text.Text() != long {
+			t.Errorf("it wants %v, and shows %v", got, want)
+		}
+	}
+	whole := strings.Repeat("通", maxCut)
+	for _, text := range []*Text{Small(whole).CutEnd(), Small(whole).CutMiddle()} {
+		if text.shown(1<<20) != whole {
+			t.Error("what has room is cut")
+		}
+	}
+}
+
 func TestCutText(t *testing.T) {
 	start(t, Theme{})
 	const path = "northwind/billing-platform-monorepo"

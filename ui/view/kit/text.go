@@ -1,8 +1,10 @@
 package kit
 
 import (
+	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"fyne.io/fyne/v2"
 	"fyne.io/fyne/v2/canvas"
@@ -117,7 +119,50 @@ func (t *Text) SetStyle(style ...Style) {
 	}
 }
 
-func (t *Text) naturalWidth() float32 { return ceil(t.measure(t.text)) }
+// maxCut is how many characters of a text that may be cut are laid out: no line
+// has room for more, and measuring takes as long as what is measured.
+const maxCut = 1000
+
+func (t *Text) naturalWidth() float32 {
+	if t.cut == cutNone {
+		return ceil(t.measure(t.text))
+	}
+	r, whole := t.ends()
+	return ceil(t.measure(t.keep(r, len(r), whole)))
+}
+
+// ends is what may be shown of a text that may be cut, and whether that is all.
+func (t *Text) ends() (r []rune, whole bool) {
+	head, tail := maxCut, 0
+	if t.cut == cutMiddle {
+		head, tail = maxCut/2, maxCut/2
+	}
+	rest := t.text
+	for ; head > 0 && rest != ""; head-- {
+		c, n := utf8.DecodeRuneInString(rest)
+		r, rest = append(r, c), rest[n:]
+	}
+	at := len(r)
+	for ; tail > 0 && rest != ""; tail-- {
+		c, n := utf8.DecodeLastRuneInString(rest)
+		r, rest = append(r, c), rest[:len(rest)-n]
+	}
+	slices.Reverse(r[at:])
+	return r, rest == ""
+}
+
+// keep is the text with n characters of r in it, and without an ellipsis only
+// when whole says that these are all.
+func (t *Text) keep(r []rune, n int, whole bool) string {
+	if whole && n == len(r) {
+		return t.text
+	}
+	if t.cut == cutMiddle {
+		head := (n + 1) / 2
+		return string(r[:head]) + "…" + string(r[len(r)-(n-head):])
+	}
+	return strings.TrimRightFunc(string(r[:n]), unicode.IsSpace) + "…"
+}
 
 func (t *Text) measure(s string) float32 {
 	return fyne.MeasureText(s, t.size, t.style.fyne()).Width
@@ -133,27 +178,23 @@ func ascent(size float32, style Style) float32 {
 
 // shown is the text as it fits into width.
 func (t *Text) shown(width float32) string {
-	if t.cut == cutNone || t.naturalWidth() <= width {
+	if t.cut == cutNone {
 		return t.text
 	}
-	r := []rune(t.text)
-	keep := func(n int) string {
-		if t.cut == cutMiddle {
-			head := (n + 1) / 2
-			return string(r[:head]) + "…" + string(r[len(r)-(n-head):])
-		}
-		return strings.TrimRightFunc(string(r[:n]), unicode.IsSpace) + "…"
+	r, whole := t.ends()
+	if all := t.keep(r, len(r), whole); ceil(t.measure(all)) <= width {
+		return all
 	}
 	lo, hi := 0, max(len(r)-1, 0)
 	for lo < hi {
 		mid := (lo + hi + 1) / 2
-		if t.measure(keep(mid)) <= width {
+		if t.measure(t.keep(r, mid, whole)) <= width {
 			lo = mid
 		} else {
 			hi = mid - 1
 		}
 	}
-	return keep(lo)
+	return t.keep(r, lo, whole)
 }
 
 // CreateRenderer is Fyne's.
