@@ -198,6 +198,25 @@ func TestServiceUninstallAsks(t *testing.T) {
 	}
 }
 
+// What stays in the keychain is named before its names are gone for good, and
+// after.
+func TestPurgeNamesWhatStaysInTheKeychain(t *testing.T) {
+	secrets := []wire.Credential{{Name: "A", In: wire.InKeychain}, {Name: "IN_FILE", In: wire.InFile}, {Name: "B", In: wire.InKeychain}}
+	w := newWorld(t, &fake{secrets: slices.Clone(secrets)})
+	w.terminal, w.stdin = true, "n\n"
+	w.expect(ExitDenied, "In the keychain: A, B. Afterwards Reeve can't remove that; --purge-keychain does.\n", "Nothing was changed.", "service", "uninstall", "--purge")
+	if out, _ := w.expect(ExitDenied, "for good?", "Nothing was changed.", "service", "uninstall", "--purge", "--purge-keychain"); strings.Contains(out, "Afterwards") {
+		t.Errorf("what is to be removed is said to stay:\n%s", out)
+	}
+	w.terminal = false
+	w.expect(ExitOK, "Still in the keychain: A, B. Reeve no longer knows of that; remove it with the passwords program of your desktop.\n", "", "service", "uninstall", "--purge", "--yes")
+	// What was not there is not said to be removed.
+	w = newWorld(t, &fake{secrets: slices.Clone(secrets), note: "The keychain had none."})
+	w.expect(ExitOK, `"forgotten":[],"in_keychain":[]`, "The keychain had none.\nThe keychain had none.\n", "service", "uninstall", "--purge", "--yes", "--purge-keychain", "--json")
+	w = newWorld(t, &fake{secrets: slices.Clone(secrets)})
+	w.expect(ExitOK, `"in_keychain":[],`, "", "service", "uninstall", "--json")
+}
+
 // A service that can't be started is not "no service": another may have the
 // state, and workers may go on without one.
 func TestUninstallWithoutAService(t *testing.T) {

@@ -89,6 +89,7 @@ type uninstallResult struct {
 	Registered bool     `json:"registered"`      // always false
 	Stopped    int      `json:"stopped_workers"` // missions that were ended
 	Forgotten  []string `json:"forgotten"`       // what was removed from the keychain, by name
+	InKeychain []string `json:"in_keychain"`     // what is still there and no longer known to Reeve, by name
 	State      string   `json:"state_dir"`
 	Kept       bool     `json:"state_kept"`
 	Left       []string `json:"left"` // what is there that is not Reeve's to remove
@@ -123,11 +124,14 @@ func (a *app) serviceUninstall() *cobra.Command {
 				if !a.interactive() {
 					return usage("Add --yes.", "--purge removes the journal and all transcripts in %s for good.", state)
 				}
+				if names, err := a.inKeychain(ctx); err == nil && len(names) > 0 && !keychain {
+					fmt.Fprintln(a.human(), "In the keychain: "+strings.Join(names, ", ")+". Afterwards Reeve can't remove that; --purge-keychain does.")
+				}
 				if !a.yes("Remove the journal and all transcripts in " + model.Path(state, a.Getenv("HOME")) + " for good?") {
 					return &Failure{Exit: ExitDenied, What: "Nothing was changed."}
 				}
 			}
-			r := uninstallResult{State: state, Kept: true, Forgotten: []string{}, Left: []string{}, Outlived: []string{}}
+			r := uninstallResult{State: state, Kept: true, Forgotten: []string{}, InKeychain: []string{}, Left: []string{}, Outlived: []string{}}
 			if err = a.stopForGood(ctx, before, stop, keychain, purge, &r); err != nil {
 				return err
 			}
@@ -176,6 +180,9 @@ func (a *app) printUninstalled(before Registration, r uninstallResult) {
 	if len(r.Forgotten) > 0 {
 		fmt.Fprintln(a.Stdout, "Removed from the keychain: "+strings.Join(r.Forgotten, ", ")+".")
 	}
+	if len(r.InKeychain) > 0 {
+		fmt.Fprintln(a.Stdout, "Still in the keychain: "+strings.Join(r.InKeychain, ", ")+". Reeve no longer knows of that; remove it with the passwords program of your desktop.")
+	}
 	if r.Kept {
 		fmt.Fprintf(a.Stdout, "The journal and the transcripts are kept in %s.\n", model.Path(r.State, home))
 	}
@@ -215,9 +222,14 @@ func (a *app) stopForGood(ctx context.Context, reg Registration, stop, keychain,
 			return &Failure{Exit: ExitDenied, What: "Nothing was changed."}
 		}
 	}
-	if keychain {
+	switch {
+	case keychain:
 		if done.Forgotten, err = a.forgetCredentials(ctx); err != nil {
 			return fmt.Errorf("remove what is in the keychain: %w", err)
+		}
+	case purge:
+		if done.InKeychain, err = a.inKeychain(ctx); err != nil {
+			return fmt.Errorf("see what stays in the keychain: %w", err)
 		}
 	}
 	r, err := a.stopService(ctx, true)
@@ -256,6 +268,9 @@ func (a *app) withoutService(err error, keychain, purge bool, done *uninstallRes
 		return &Failure{Exit: ExitRefused, What: outlived(live) + ", and the service can't be started to end them. " + sentence(err.Error()), Next: endThem + " Then try again."}
 	}
 	fmt.Fprintln(a.Stderr, "The service can't be started. "+sentence(err.Error()))
+	if purge {
+		fmt.Fprintln(a.Stderr, "What it kept in the keychain, if anything, is still there; look with the passwords program of your desktop.")
+	}
 	if lookErr != nil {
 		fmt.Fprintln(a.Stderr, sentence(lookErr.Error()))
 	}
@@ -265,21 +280,32 @@ func (a *app) withoutService(err error, keychain, purge bool, done *uninstallRes
 
 // forgetCredentials removes from the keychain what the service keeps there.
 func (a *app) forgetCredentials(ctx context.Context) ([]string, error) {
+	gone := []string{}
+	names, err := a.inKeychain(ctx)
+	for _, name := range names {
+		r, err := call[wire.CredentialListResult](ctx, a, wire.MethodCredentialRemove, wire.CredentialRemoveParams{Name: name})
+		switch {
+		case err != nil:
+			return gone, fmt.Errorf("%s: %w", name, err)
+		case r.Note != "":
+			fmt.Fprintln(a.Stderr, oneLine(r.Note))
+		default:
+			gone = append(gone, name)
+		}
+	}
+	return gone, err
+}
+
+// inKeychain names what the service keeps in the keychain.
+func (a *app) inKeychain(ctx context.Context) ([]string, error) {
 	names := []string{}
 	r, err := call[wire.CredentialListResult](ctx, a, wire.MethodCredentialList, nil)
-	if err != nil {
-		return names, err
-	}
 	for _, c := range r.Credentials {
-		if c.In != wire.InKeychain {
-			continue
+		if c.In == wire.InKeychain {
+			names = append(names, c.Name)
 		}
-		if _, err := call[wire.CredentialListResult](ctx, a, wire.MethodCredentialRemove, wire.CredentialRemoveParams{Name: c.Name}); err != nil {
-			return names, fmt.Errorf("%s: %w", c.Name, err)
-		}
-		names = append(names, c.Name)
 	}
-	return names, nil
+	return names, err
 }
 
 // hasState says whether there is a journal that could know of workers.
