@@ -101,7 +101,8 @@ func (s *Service) BorrowCredential(ctx context.Context, _ server.Actor, p wire.B
 	return out, err
 }
 
-// CheckpointWorker records how far the agent has read its room.
+// CheckpointWorker records how far the agent has read its room, which is never
+// beyond what it was told.
 func (s *Service) CheckpointWorker(ctx context.Context, _ server.Actor, p wire.CheckpointParams) (wire.CheckpointResult, error) {
 	n, err := room.ParseCursor(p.Cursor)
 	if err != nil {
@@ -127,7 +128,10 @@ func (s *Service) CheckpointWorker(ctx context.Context, _ server.Actor, p wire.C
 			if b, bound := s.bindings.get(p.Entry); bound && b.Session == p.Session && b.Room != r.Bridge.Room {
 				return wire.Errorf(wire.CodeCredentialStale, "The worker has moved to another room since this session was bound; bind it anew.")
 			}
-			cursor, err = room.Acknowledge(tx, r.Bridge.Room, p.Entry, n)
+			read, err := told(tx, r, n)
+			if err == nil {
+				cursor, err = room.Acknowledge(tx, r.Bridge.Room, p.Entry, read)
+			}
 			return err
 		})
 	}

@@ -194,6 +194,11 @@ func TestSession(t *testing.T) {
 		_, err := h.s.CheckpointWorker(ctx, who, q)
 		refused(t, err, wire.CodeInvalidParams, "room_cursor")
 	}
+	if got := must(h.s.CheckpointWorker(ctx, who, cp))(t); got.Cursor != "" {
+		t.Errorf("a message that nobody told the agent counts as read: %+v", got)
+	}
+	must(h.execute(r, "u-1", wire.MCPGetUpdates, `{}`))(t)
+	h.restart()
 	for range 2 {
 		if got := must(h.s.CheckpointWorker(ctx, who, cp))(t); got.Cursor != "msg_1" {
 			t.Errorf("the cursor is %+v", got)

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/reevehq/reeve/service/internal/effects"
 	"github.com/reevehq/reeve/service/internal/room"
 	"github.com/reevehq/reeve/service/internal/store"
+	"github.com/reevehq/reeve/service/internal/supervisor"
 )
 
 // project is what get_project gives.
@@ -108,7 +110,7 @@ func getMission(_ context.Context, s *Service, c toolCall) (any, error) {
 
 // updates is what get_updates gives: messages of others, oldest first. Cursor
 // is how far they reach; passing it as after_message_id says that they were
-// read.
+// read. What the worker was not told comes whatever it passes.
 type updates struct {
 	Room     string             `json:"room_id"`
 	Messages []wire.RoomMessage `json:"messages"`
@@ -128,6 +130,12 @@ func getUpdates(ctx context.Context, s *Service, c toolCall) (any, error) {
 	for waiting := c.in.Wait > 0; ; {
 		changed := s.pulse.next()
 		out, err := s.updates(c)
+		if err == nil && len(out.Messages) > 0 {
+			err = s.bridged(ctx, func(tx *store.Tx) error {
+				n, err := room.ParseCursor(out.Cursor)
+				return errors.Join(err, room.Tell(tx, out.Room, c.r.ID, n))
+			})
+		}
 		if err != nil || len(out.Messages) > 0 || !waiting {
 			return out, err
 		}
@@ -157,8 +165,11 @@ func (s *Service) updates(c toolCall) (updates, error) {
 			return err
 		}
 		if c.in.After != "" {
-			if from, _ = room.ParseCursor(c.in.After); from > r.Last {
+			n, _ := room.ParseCursor(c.in.After)
+			if from, err = told(tx, c.r, n); errors.Is(err, room.ErrBeyond) {
 				return beyond(c.in.After, r)
+			} else if err != nil {
+				return err
 			}
 		}
 		size := 0
@@ -181,6 +192,19 @@ func (s *Service) updates(c toolCall) (updates, error) {
 		return nil
 	})
 	return out, err
+}
+
+// told is the newest message up to n before which the worker was told everything,
+// by a prompt or by get_updates. One that names a newer message, such as one that
+// it wrote itself, has not read what others wrote between, and must not miss it.
+func told(tx *store.Tx, r supervisor.Record, n int) (int, error) {
+	known := 0
+	for _, t := range r.Turns {
+		if t.Room == r.Bridge.Room {
+			known = max(known, t.Read)
+		}
+	}
+	return room.Told(tx, r.Bridge.Room, r.ID, known, n)
 }
 
 // beyond refuses to wait for what comes after a message that is not there yet:

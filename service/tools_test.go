@@ -106,6 +106,32 @@ func TestTools(t *testing.T) {
 	wg.Wait()
 }
 
+// An agent that waits for what comes after its own words gets what others said
+// before them, which it was not told, and reads that first.
+func TestUntoldComesFirst(t *testing.T) {
+	h := newHouse(t)
+	r := h.asking(h.start(h.checkout("a"), asksAndWaits, "").ID, 1)
+	read := func(cursor string) string {
+		t.Helper()
+		return must(h.s.CheckpointWorker(context.Background(), actor(r, 1), wire.CheckpointParams{Coordinates: at(r), Session: r.Bridge.Session, Cursor: cursor}))(t).Cursor
+	}
+	h.send(r.ID, "Stop that.")
+	must(h.execute(r, "1", wire.MCPSendMessage, `{"text":"Shall I go on?"}`))(t) // msg_2
+	if got := read("msg_2"); got != "" {
+		t.Errorf("it has read up to %s, and was told nothing", got)
+	}
+	for i, id := range []string{"2", "3"} {
+		got := string(must(h.execute(r, id, wire.MCPGetUpdates, `{"after_message_id":"msg_2"}`))(t).Result)
+		if told := strings.Contains(got, "Stop that."); told != (i == 0) || !strings.Contains(got, `"cursor":"msg_2"`) {
+			t.Errorf("asked %d times, it is told %s", i+1, got)
+		}
+	}
+	must(h.execute(r, "4", wire.MCPRecordIntent, `{"text":"I stop."}`))(t) // msg_3
+	if got := read("msg_3"); got != "msg_3" {
+		t.Errorf("it has read up to %s, and was told all", got)
+	}
+}
+
 // The agent's question waits for the person through a restart of the service,
 // and the answer reaches whoever asks again.
 func TestRequestApproval(t *testing.T) {

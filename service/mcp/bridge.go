@@ -151,12 +151,13 @@ func (b *bridge) locate(ctx context.Context, w worker) (worker, bool) {
 	return now, err == nil && now.room != w.room
 }
 
-func (b *bridge) checkpoint(ctx context.Context, w worker, cursor string) error {
+func (b *bridge) checkpoint(ctx context.Context, w worker, cursor string) (string, error) {
 	c := w.Coordinates
 	c.Turn = ""
-	_, err := b.l.once(ctx, w.socket, request{method: wire.MethodCheckpoint, limit: requestLimit,
+	var r wire.CheckpointResult
+	_, err := b.l.once(ctx, w.socket, request{method: wire.MethodCheckpoint, limit: requestLimit, result: &r,
 		params: fixed(wire.CheckpointParams{Coordinates: c, Session: w.session, Cursor: cursor})})
-	return err
+	return r.Cursor, err
 }
 
 func (b *bridge) toolParams(w worker, t tool, id wire.MCPRequestID, input json.RawMessage) func(wire.NegotiateResult) wire.ToolParams {

@@ -26,7 +26,7 @@ func TestCheckpointsHold(t *testing.T) {
 		acknowledged := rapid.SliceOfN(rapid.IntRange(1, 60), 1, 30).Draw(t, "acknowledged")
 		k := &checkpoints{
 			clock: clock{sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }},
-			send: func(_ context.Context, _ worker, c string) error {
+			send: func(_ context.Context, _ worker, c string) (string, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				n, ok := parseCursor(c)
@@ -34,7 +34,7 @@ func TestCheckpointsHold(t *testing.T) {
 					t.Errorf("sent %q, which nobody acknowledged", c)
 				}
 				if n > last {
-					return wire.InvalidField("room_cursor", "is beyond the newest message of the room")
+					return "", wire.InvalidField("room_cursor", "is beyond the newest message of the room")
 				}
 				sent = append(sent, n)
 				var err error
@@ -44,7 +44,7 @@ func TestCheckpointsHold(t *testing.T) {
 				if err == nil {
 					kept = append(kept, n)
 				}
-				return err
+				return c, err
 			},
 			refused: func(error) {},
 		}
@@ -84,11 +84,11 @@ func TestCheckpointsHold(t *testing.T) {
 func TestCheckpointsOfAnotherRoom(t *testing.T) {
 	var mu sync.Mutex
 	var sent []string
-	k := &checkpoints{clock: clock{}, refused: func(error) {}, send: func(_ context.Context, w worker, c string) error {
+	k := &checkpoints{clock: clock{}, refused: func(error) {}, send: func(_ context.Context, w worker, c string) (string, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		sent = append(sent, w.room+" "+c)
-		return nil
+		return c, nil
 	}}
 	k.quit, k.stop = context.WithCancel(context.Background())
 	for _, c := range []struct {
@@ -100,6 +100,33 @@ func TestCheckpointsOfAnotherRoom(t *testing.T) {
 	}
 	k.close()
 	if want := []string{"a msg_40", "b msg_3", "a msg_41"}; !slices.Equal(sent, want) {
+		t.Errorf("sent %q, want %q", sent, want)
+	}
+}
+
+// What counts is what the service says: it may know that the agent was told less,
+// or that another process of the worker has acknowledged more.
+func TestCheckpointsCountAsTheServiceSays(t *testing.T) {
+	var mu sync.Mutex
+	var sent []string
+	now := "msg_2"
+	k := &checkpoints{refused: func(error) {}, send: func(_ context.Context, _ worker, c string) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		sent = append(sent, c)
+		return now, nil
+	}}
+	k.quit, k.stop = context.WithCancel(context.Background())
+	note := func(n int) { k.note(worker{}, n); k.wg.Wait() }
+	note(5)
+	now = "msg_9"
+	note(5)
+	note(7)
+	note(9)
+	now = "msg_12"
+	note(12)
+	k.close()
+	if want := []string{"msg_5", "msg_5", "msg_12"}; !slices.Equal(sent, want) {
 		t.Errorf("sent %q, want %q", sent, want)
 	}
 }

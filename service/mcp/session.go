@@ -131,7 +131,8 @@ func same(a, b wire.NegotiateResult) bool {
 // calls: the newest cursor only, one request at a time.
 type checkpoints struct {
 	clock
-	send func(ctx context.Context, w worker, cursor string) error
+	// send returns the cursor that counts then, which may be another.
+	send func(ctx context.Context, w worker, cursor string) (string, error)
 	// refused is called when the service wants none of it.
 	refused func(error)
 
@@ -179,14 +180,14 @@ func (k *checkpoints) run() {
 		}
 		w, n := k.w, slices.Max(k.waiting)
 		k.mu.Unlock()
-		err := k.send(context.WithoutCancel(k.quit), w, cursor(n))
+		now, err := k.send(context.WithoutCancel(k.quit), w, cursor(n))
 		no := refusal(err)
 		if no != nil {
 			k.refused(err)
 		}
 		switch {
 		case err == nil, no != nil && no.Code == wire.CodeInvalidParams:
-			k.ended(w, n, err == nil)
+			k.ended(w, n, now)
 			tries = 0
 			continue
 		case no == nil && tries < len(retries) && k.sleep(k.quit, retries[tries]) == nil:
@@ -200,16 +201,16 @@ func (k *checkpoints) run() {
 	}
 }
 
-// ended takes cursor n of w's room, and what is older than what is on record,
+// ended takes cursor n of w's room, and what is older than what is on record now,
 // from those that wait.
-func (k *checkpoints) ended(w worker, n int, kept bool) {
+func (k *checkpoints) ended(w worker, n int, now string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if w.room != k.w.room {
 		return
 	}
-	if kept {
-		k.kept = n
+	if kept, ok := parseCursor(now); ok {
+		k.kept = max(k.kept, kept)
 	}
 	k.waiting = slices.DeleteFunc(k.waiting, func(x int) bool { return x == n || x <= k.kept })
 }

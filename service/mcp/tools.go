@@ -39,7 +39,7 @@ var tools = []tool{
 	},
 	{
 		name: wire.MCPGetUpdates, title: "Messages of the room", waits: true,
-		description: "Messages of the room, oldest first. Give after_message_id the id of the last message that you have read and dealt with: it counts as read from then on, and only what came later is returned. With wait_seconds it waits for a message if there is none. Safe to repeat.",
+		description: "Messages of the room, oldest first. Give after_message_id the id of the last message that you have read and dealt with: it counts as read from then on, and only what came later is returned, and what you were not given yet. With wait_seconds it waits for a message if there is none. Safe to repeat.",
 		schema: `{"type":"object","additionalProperties":false,"properties":{
 			"after_message_id":{"type":"string","pattern":"^msg_[1-9][0-9]{0,9}$","description":"Id of the last message that you have read, such as msg_12. Leave it out to read what is unread."},
 			"wait_seconds":{"type":"integer","minimum":0,"maximum":45,"description":"How long to wait for a message if there is none; 0 if left out."}}}`,

@@ -34,8 +34,10 @@ func ParseCursor(s string) (int, error) {
 
 // Read returns how far the reader, a mission, has acknowledged the room: the
 // number of the last message, or 0.
-func Read(tx *store.Tx, room, reader string) (int, error) {
-	v := tx.Get(cursors, keyOf(room, reader))
+func Read(tx *store.Tx, room, reader string) (int, error) { return reached(tx, cursors, room, reader) }
+
+func reached(tx *store.Tx, in, room, reader string) (int, error) {
+	v := tx.Get(in, keyOf(room, reader))
 	switch len(v) {
 	case 0:
 		return 0, nil
@@ -65,6 +67,44 @@ func Acknowledge(tx *store.Tx, room, reader string, n int) (int, error) {
 		return have, nil
 	}
 	return n, tx.Put(cursors, keyOf(room, reader), number(n))
+}
+
+// Tell notes that the reader, who asked, is told all messages up to n.
+func Tell(tx *store.Tx, room, reader string, n int) error {
+	have, err := reached(tx, told, room, reader)
+	if err != nil || n <= have {
+		return err
+	}
+	return tx.Put(told, keyOf(room, reader), number(n))
+}
+
+// Told returns the newest message up to n before which there is nothing of
+// others that the reader was not told: neither when it asked nor otherwise, which
+// reaches to known. Of its own messages it needn't be told. ErrBeyond: there is
+// no message n yet.
+func Told(tx *store.Tx, room, reader string, known, n int) (int, error) {
+	r, ok, err := Get(tx, room)
+	switch {
+	case err != nil:
+		return 0, err
+	case !ok:
+		return 0, ErrNotFound
+	case n > r.Last:
+		return 0, ErrBeyond
+	}
+	have, err := Read(tx, room, reader)
+	if err != nil {
+		return 0, err
+	}
+	asked, err := reached(tx, told, room, reader)
+	if err != nil {
+		return 0, err
+	}
+	next, err := read(tx, room, max(known, have, asked), 1, func(m Message) bool { return m.Mission != reader })
+	if err != nil || len(next) == 0 || next[0].Number > n {
+		return n, err
+	}
+	return next[0].Number - 1, nil
 }
 
 // Unread returns up to limit messages after the reader's cursor that others

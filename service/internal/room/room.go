@@ -31,6 +31,7 @@ const (
 	persons  = "room_persons"    // index: the same keys, for what persons wrote
 	keys     = "room_keys"       // room, 0, idempotency key: number
 	cursors  = "room_cursors"    // room, 0, reader: number
+	told     = "room_told"       // the same: how far it was told when it asked
 )
 
 // Reasons why a room is not opened, read or written.

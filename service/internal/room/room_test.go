@@ -264,6 +264,51 @@ func TestAcknowledge(t *testing.T) {
 	})
 }
 
+// Nobody has read beyond the first message of others that they were not told.
+func TestTold(t *testing.T) {
+	db := opened(t)
+	update(t, db, func(tx *store.Tx) error {
+		for _, m := range []room.Message{says("r-1", "", "1"), says("r-1", "m-1", "2"), says("r-1", "m-10", "3"), says("r-1", "m-1", "4"), says("r-10", "", "1")} {
+			if _, _, err := room.Append(tx, m); err != nil {
+				return err
+			}
+		}
+		want := func(when string, known int, told ...int) {
+			t.Helper()
+			for n, want := range told {
+				if got, err := room.Told(tx, "r-1", "m-1", known, n+1); got != want || err != nil {
+					t.Errorf("%s, up to %d: %d, %v", when, n+1, got, err)
+				}
+			}
+		}
+		want("at first", 0, 0, 0, 0, 0)
+		want("told 1 otherwise", 1, 1, 2, 2, 2)
+		want("told 3 otherwise", 3, 1, 2, 3, 4)
+		for _, n := range []int{1, 0} { // only ever forward
+			if err := room.Tell(tx, "r-1", "m-1", n); err != nil {
+				return err
+			}
+			want("told 1", 0, 1, 2, 2, 2)
+		}
+		if _, err := room.Acknowledge(tx, "r-1", "m-1", 3); err != nil {
+			return err
+		}
+		want("has read 3", 0, 1, 2, 3, 4)
+		if _, err := room.Told(tx, "r-1", "m-1", 4, 5); !errors.Is(err, room.ErrBeyond) {
+			t.Errorf("beyond the newest: %v", err)
+		}
+		if _, err := room.Told(tx, "r-2", "m-1", 0, 1); !errors.Is(err, room.ErrNotFound) {
+			t.Errorf("in no room: %v", err)
+		}
+		for _, other := range [][2]string{{"r-1", "m-10"}, {"r-10", "m-1"}} {
+			if got, err := room.Told(tx, other[0], other[1], 0, 1); got != 0 || err != nil {
+				t.Errorf("%v was told %d, %v", other, got, err)
+			}
+		}
+		return nil
+	})
+}
+
 // Two agents in a room don't wake each other: only persons are news.
 func TestNewsIsFromPersons(t *testing.T) {
 	db := opened(t)
