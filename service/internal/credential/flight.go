@@ -75,7 +75,8 @@ func (f *flight) land(ctx context.Context) (string, error) {
 // However many ask, fetch runs once for each generation of the secret: those
 // that come while it runs share its outcome, and those that come later with
 // what it replaced get what it made. The new secret is in memory from then on;
-// fetch keeps it wherever else it has to be, before it returns.
+// fetch keeps it wherever else it has to be, before it returns. It is for the
+// tokens of a project service; nothing that Reeve keeps today runs out like that.
 func (b *Broker) Refresh(ctx context.Context, name, had string, fetch func(ctx context.Context) (string, error)) (string, error) {
 	b.mu.Lock()
 	if now, ok := b.memory[name]; ok && now != had {
