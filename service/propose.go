@@ -16,6 +16,7 @@ import (
 	"github.com/reevehq/reeve/service/internal/proc"
 	"github.com/reevehq/reeve/service/internal/store"
 	"github.com/reevehq/reeve/service/internal/supervisor"
+	"github.com/reevehq/reeve/service/provider"
 	"github.com/reevehq/reeve/service/provider/acp"
 )
 
@@ -173,6 +174,9 @@ func (s *Service) checkProvider(ctx context.Context, prop *supervisor.Proposal, 
 			return
 		}
 	}
+	if !checkBudget(p, prop, add) {
+		return
+	}
 	prop.Program = supervisor.Program{Path: found.Path, Args: found.Args, Version: found.Version, Mode: found.Mode}
 	prop.Vars, prop.Fixed = p.Variables(), found.Fixed
 	prop.Notes = append(prop.Notes, found.Notes...)
@@ -205,6 +209,28 @@ func (s *Service) checkProvider(ctx context.Context, prop *supervisor.Proposal, 
 		message += " and is signed in"
 	}
 	add("provider", "provider", true, message+".", "")
+}
+
+// checkBudget refuses a budget that would end nothing, as the agent never says how
+// much of it was used.
+func checkBudget(p provider.Provider, prop *supervisor.Proposal, add addCheck) bool {
+	b, can := prop.Terms.Budget, p.Capabilities()
+	refused := func(what, unit, fix string) bool {
+		add("budget", "budget", false, fmt.Sprintf("%s does not say %s, so a budget in %s would end nothing.", p.Title(), what, unit), fix)
+		return false
+	}
+	switch {
+	case b.Tokens > 0 && !can.Usage:
+		return refused("how many tokens it used", "tokens", "Limit the turns or the time instead.")
+	case b.CostUSD > 0 && !can.UsageCost && can.Usage:
+		return refused("what it cost", "dollars", "Limit the tokens or the turns instead.")
+	case b.CostUSD > 0 && !can.UsageCost:
+		return refused("what it cost", "dollars", "Limit the turns or the time instead.")
+	}
+	if agent, ok := p.(*acp.Provider); ok && agent.Own() && (b.Tokens > 0 || b.CostUSD > 0) {
+		prop.Notes = append(prop.Notes, "Whether this agent says how much it used is not known. What it does not say ends nothing.")
+	}
+	return true
 }
 
 // withStored adds to a proposer's variables what the provider will get of the
