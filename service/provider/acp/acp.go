@@ -57,11 +57,15 @@ func (p *Provider) Name() string { return "acp:" + p.agent.Name }
 // Title implements provider.Provider.
 func (p *Provider) Title() string { return p.agent.Title }
 
+// Own says that the agent is the person's own entry: what it can do shows only when
+// it runs.
+func (p *Provider) Own() bool { return p.agent.install == "" && !p.agent.NoAccount }
+
 // Capabilities implements provider.Provider. Whether an agent can resume shows
 // only when it runs; one that can't reports a missing session. One whose sessions
 // don't bear being loaded for each turn stays for the whole mission.
 func (p *Provider) Capabilities() provider.Capabilities {
-	return provider.Capabilities{Resume: !p.agent.stays, SteerNow: p.agent.steers, Usage: !p.agent.NoAccount, UsageCost: p.agent.cost}
+	return provider.Capabilities{Resume: !p.agent.stays, SteerNow: p.agent.steers, Usage: !p.agent.mute, UsageCost: p.agent.cost || p.Own()}
 }
 
 // Variables implements provider.Provider.
@@ -88,7 +92,9 @@ func (p *Provider) Probe(ctx context.Context, env []string) provider.Probe {
 		found.SignedIn = &yes
 	}
 	found.Mode, found.Fixed, found.Notes = p.agent.Mode, slices.Clone(p.agent.Env), p.agent.notes()
-	if name := p.agent.endpoint; name != "" {
+	if p.agent.reads != nil {
+		found.Endpoint = p.agent.reads(func(name string) string { return lookup(name, env) })
+	} else if name := p.agent.endpoint; name != "" {
 		found.Endpoint = strings.TrimSuffix(lookup(name, env), "/")
 	}
 	return found

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -26,13 +27,17 @@ func claudeHook() string {
 }
 
 // prepareClaude starts Claude Code behind its adapter without any settings but
-// ours. The adapter would put the person's own model in the mission's place, if
-// the environment named none.
+// ours, which hold it to the endpoint, too: what its own state says of that would
+// count more than the environment. The adapter would put the person's own model in
+// the mission's place, if the environment named none.
 func prepareClaude(spec provider.Spec) (extras, error) {
 	options := map[string]any{
 		"settingSources": []string{}, "strictMcpConfig": true, "permissionMode": "default", "allowDangerouslySkipPermissions": false, "promptSuggestions": false,
-		"settings": map[string]any{"hooks": map[string]any{"PreToolUse": []any{
-			map[string]any{"matcher": "", "hooks": []any{map[string]any{"type": "command", "command": claudeHook()}}}}}},
+		"settings": map[string]any{
+			"env": claudevars.Pinned(spec.Endpoint),
+			"hooks": map[string]any{"PreToolUse": []any{
+				map[string]any{"matcher": "", "hooks": []any{map[string]any{"type": "command", "command": claudeHook()}}}}},
+		},
 	}
 	meta := map[string]any{"claudeCode": map[string]any{"options": options, "emitRawSDKMessages": claudeSaid}}
 	if spec.Instructions != "" {
@@ -100,6 +105,21 @@ func (c *conn) checkPresets(found bool) error {
 	}
 	return &provider.OpenError{Code: mission.PermissionRequired, Err: errors.New("the session is in one of the agent's modes"),
 		Why: "The agent did not take the policy by which it asks for everything, so nothing was run. Install the release of it that does, or use another agent; then resume the mission."}
+}
+
+// codexInput is the input of a call without what differs each time and without
+// what only repeats the rest, so that a rule knows it again.
+func codexInput(in map[string]any) map[string]any {
+	in = maps.Clone(in)
+	for _, name := range []string{"call_id", "turn_id", "started_at_ms", "available_decisions", "parsed_cmd", "proposed_execpolicy_amendment"} {
+		delete(in, name)
+	}
+	if args, ok := in["command"].([]any); ok {
+		if s, ok := script(args); ok {
+			in["command"] = s
+		}
+	}
+	return in
 }
 
 // served names a call of an MCP server's tool as Codex announces it: with the

@@ -90,7 +90,7 @@ func TestServersOfClaudeAreLiteral(t *testing.T) {
 }
 
 // Claude behind its adapter asks for everything by a hook, works with no settings
-// but ours, and with the mission's model and instructions.
+// but ours, and with the mission's model, endpoint and instructions.
 func TestClaudeAsks(t *testing.T) {
 	o := `"configOptions":[{"id":"model","name":"Model","type":"select","currentValue":"m","options":[{"value":"m","name":"M"}]}],` + modes("default")
 	for _, method := range []string{"session/new", "session/load"} {
@@ -98,13 +98,14 @@ func TestClaudeAsks(t *testing.T) {
 		if w.spec.Model = "m"; method == "session/load" {
 			w.spec.Resume = "s"
 		}
-		w.spec.Env = append(w.spec.Env, "ANTHROPIC_MODEL=another")
+		w.spec.Env, w.spec.Endpoint = append(w.spec.Env, "ANTHROPIC_MODEL=another"), "http://127.0.0.1:9"
 		w.spec.Instructions = filepath.Join(w.spec.PrivateDir, "instructions.md")
 		if err := os.WriteFile(w.spec.Instructions, []byte("canary-instruction"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		s := conform.Open(t, w.p, w.spec)
-		for _, part := range []string{`"hooks":{"PreToolUse":[{`, `\"permissionDecision\":\"ask\"`, `"settingSources":[]`, `"strictMcpConfig":true`, `"permissionMode":"default"`, `"allowDangerouslySkipPermissions":false`, `"systemPrompt":{"append":"canary-instruction"}`} {
+		for _, part := range []string{`"hooks":{"PreToolUse":[{`, `\"permissionDecision\":\"ask\"`, `"settingSources":[]`, `"strictMcpConfig":true`, `"permissionMode":"default"`, `"allowDangerouslySkipPermissions":false`, `"systemPrompt":{"append":"canary-instruction"}`,
+			`"ANTHROPIC_BASE_URL":"http://127.0.0.1:9"`, `"CLAUDE_CODE_USE_BEDROCK":""`} {
 			if !strings.Contains(heard(), part) {
 				t.Errorf("%s: there is no %s in %s", method, part, heard())
 			}
@@ -297,6 +298,26 @@ func TestChangesAreShownInTheirFile(t *testing.T) {
 		asked := conform.Of[provider.PermissionRequested](s.Do("go", s.Allow()))
 		if len(asked) != 1 || !strings.Contains(asked[0].Tool.Diff, shown) {
 			t.Errorf("%s: asked for %+v", old, asked)
+		}
+	}
+}
+
+// What a rule has allowed is known again, though Codex numbers each call.
+func TestCodexCallsAreKnownAgain(t *testing.T) {
+	input := func(id, command string) string {
+		return `{"available_decisions":["approved","abort"],"call_id":"` + id + `","command":` + command + `,"cwd":"/w","parsed_cmd":[{"cmd":"x","type":"unknown"}],
+			"proposed_execpolicy_amendment":["npm"],"started_at_ms":1` + id + `,"turn_id":"t` + id + `"}`
+	}
+	for command, want := range map[string]string{
+		`["/bin/bash","-c","npm test"]`: `"npm test"`, `["/tmp/bash","-c","npm test"]`: `["/tmp/bash","-c","npm test"]`} {
+		ask := func(id string) string {
+			return line(strings.Replace(asks(id, "c"+id, "npm test"), `"kind":"execute"`, `"kind":"execute","rawInput":`+input(id, command), 1))
+		}
+		w, _ := adapter(t, "codex-acp", canned{"session/new": {opens(noModes)}, "session/prompt": {ask("7")}, "answer 1": {ask("8")}, "answer 2": {ends("3")}})
+		s := conform.Open(t, w.p, w.spec)
+		all := conform.Of[provider.PermissionRequested](s.Do("go", s.Allow()))
+		if want = `{"command":` + want + `,"cwd":"/w"}`; len(all) != 2 || string(all[0].Tool.Input) != want || string(all[1].Tool.Input) != want {
+			t.Errorf("asked %+v", all)
 		}
 	}
 }

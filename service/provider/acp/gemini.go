@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,9 @@ import (
 // geminiCalls is less than the ten minutes after which Gemini CLI gives up a call
 // of an MCP server's tool. For the servers of a client nobody can change that.
 const geminiCalls = 9 * time.Minute
+
+// geminiURL is the variable with the base URL of the API.
+const geminiURL = "GOOGLE_GEMINI_BASE_URL"
 
 // geminiQuestion is how it shows the tool by which a server asks the person.
 func geminiQuestion(s provider.Server) string { return s.Question + " (" + s.Name + " MCP Server)" }
@@ -62,6 +66,20 @@ func geminiLiteral(value string) string {
 	return value
 }
 
+// geminiExplains reads the text beside a command: "[in DIR] (REASON)", where DIR may
+// also be the current one. What more brackets than these two could mean is not
+// guessed.
+func geminiExplains(text string) (dir, reason string, ok bool) {
+	for _, begin := range []string{"[in ", "[current working directory "} {
+		rest, is := strings.CutPrefix(text, begin)
+		if dir, after, closed := strings.Cut(rest, "]"); is && closed && dir != "" && !strings.ContainsAny(dir+after, "[]") {
+			reason = strings.TrimSuffix(strings.TrimPrefix(after, " ("), ")")
+			return dir, reason, after == "" || after == " ("+reason+")"
+		}
+	}
+	return "", "", false
+}
+
 // geminiPolicies is where the administrator of the machine keeps policies, in
 // whose presence the program ignores others of that tier.
 func geminiPolicies() string {
@@ -87,5 +105,34 @@ func prepareGemini(spec provider.Spec) (extras, error) {
 	if err := errors.Join(removed(policy), os.WriteFile(policy, []byte(geminiPolicy(spec.Servers)), 0o600)); err != nil {
 		return extras{}, &provider.OpenError{Code: mission.PrivateStateFailure, Err: fmt.Errorf("write the agent's policy: %w", err)}
 	}
-	return extras{args: []string{"--admin-policy", policy}}, nil
+	// What its own files say of the endpoint counts where the variable is absent.
+	pinned := func(env []string) []string {
+		for _, name := range []string{geminiURL, "GOOGLE_VERTEX_BASE_URL"} {
+			env = slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+			env = append(env, name+"="+spec.Endpoint)
+		}
+		return env
+	}
+	return extras{args: []string{"--admin-policy", policy}, environ: pinned}, nil
+}
+
+// geminiEndpoint is the URL that the environment names, or the program's own file
+// of variables. Whatever that file may say in another way, the mission is held to
+// what is read here.
+func geminiEndpoint(get func(string) string) string {
+	url := get(geminiURL)
+	home := get("HOME")
+	if runtime.GOOS == "windows" {
+		home = get("USERPROFILE")
+	}
+	if url == "" && home != "" {
+		text, _ := os.ReadFile(filepath.Join(home, ".gemini", ".env")) // there need not be one
+		for line := range strings.Lines(string(text)) {
+			line = strings.TrimPrefix(strings.TrimSpace(line), "export ")
+			if name, value, ok := strings.Cut(line, "="); ok && strings.TrimSpace(name) == geminiURL {
+				url = strings.Trim(strings.TrimSpace(value), "\"'`")
+			}
+		}
+	}
+	return strings.TrimSuffix(url, "/")
 }

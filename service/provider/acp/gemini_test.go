@@ -3,6 +3,7 @@ package acp
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,6 +41,43 @@ func TestGeminiPolicy(t *testing.T) {
 		!strings.HasPrefix(string(b), "[[rule]]\ntoolName = \"run_shell_command\"\nargsPattern = \".\"\n") || !strings.Contains(string(b), "toolName = \"*\"") ||
 		strings.Count(string(b), "\"allow\"") != 1 || !strings.HasSuffix(string(b), "\n[[rule]]\nmcpName = \"lab\"\ntoolName = \"ask\"\ndecision = \"allow\"\npriority = 999\n") {
 		t.Errorf("%v, %q, %v", x.args, b, err)
+	}
+}
+
+// The person's own file of variables counts where the environment is silent: it is
+// read for the approval, and then the program is kept from reading it.
+func TestGeminiEndpoint(t *testing.T) {
+	home := t.TempDir()
+	if err := os.Mkdir(filepath.Join(home, ".gemini"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	text := "# mine\nGEMINI_API_KEY=canary\nexport GOOGLE_GEMINI_BASE_URL = \"https://proxy.example/\"\n"
+	if err := os.WriteFile(filepath.Join(home, ".gemini", ".env"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := ready(t, "gemini")
+	own := []string{"HOME=" + home, "USERPROFILE=" + home}
+	for want, env := range map[string][]string{
+		"https://proxy.example": own,
+		"https://other.example": append(own, "GOOGLE_GEMINI_BASE_URL=https://other.example"),
+		"":                      nil,
+	} {
+		if got := p.Probe(t.Context(), env).Endpoint; got != want {
+			t.Errorf("%q gives %q, want %q", env, got, want)
+		}
+	}
+	for _, endpoint := range []string{"", "https://approved.example"} {
+		x, err := prepareGemini(provider.Spec{PrivateDir: t.TempDir(), Endpoint: endpoint})
+		if err != nil {
+			if exists(geminiPolicies()) {
+				t.Skip("this machine has policies of its own for Gemini CLI")
+			}
+			t.Fatal(err)
+		}
+		env := x.environ([]string{"A=b", "GOOGLE_VERTEX_BASE_URL=https://third.example"})
+		if want := []string{"A=b", "GOOGLE_GEMINI_BASE_URL=" + endpoint, "GOOGLE_VERTEX_BASE_URL=" + endpoint}; !slices.Equal(env, want) {
+			t.Errorf("environment %q, want %q", env, want)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/service/provider"
+	"github.com/reevehq/reeve/service/provider/internal/claudevars"
 	"github.com/reevehq/reeve/service/provider/internal/codexhome"
 )
 
@@ -22,12 +23,15 @@ type hardening struct {
 	joint   bool   // its denial of one call refuses all others that wait
 	// endpoint is the variable with the API base URL, "" if it has none.
 	endpoint string
-	presets  bool // each of its modes asks for less; the session that asks is in none
-	names    bool // it says in the input of a call which server's tool it is
-	dialogs  bool // its agent has a way of its own to ask the person
-	forms    bool // it asks questions by forms
-	exits    bool // a command that it calls completed ended with 0
-	steers   bool // it takes instructions into a running turn
+	// reads finds the URL that the agent would use by itself, "" for its maker's,
+	// where that is not the variable alone.
+	reads   func(get func(string) string) string
+	presets bool // each of its modes asks for less; the session that asks is in none
+	names   bool // it says in the input of a call which server's tool it is
+	dialogs bool // its agent has a way of its own to ask the person
+	forms   bool // it asks questions by forms
+	exits   bool // a command that it calls completed ended with 0
+	steers  bool // it takes instructions into a running turn
 	// hostile are files and directories of a repository that the agent would
 	// load and that nothing else keeps it from.
 	hostile []string
@@ -42,9 +46,12 @@ type hardening struct {
 	// reaches: prepare sees to the endpoint, for which there is no variable.
 	reaches bool
 	cost    bool // it says what its model calls cost
+	mute    bool // it says nothing of what it used
 	// cwd is what the input of a command calls its directory, if not cwd. Its
 	// request does not say it.
 	cwd string
+	// explains reads what it says of a command beside it: where it runs, and why.
+	explains func(text string) (dir, reason string, ok bool)
 	// literalEnv writes a value of an MCP server's environment so that the agent
 	// puts nothing of its own environment into it.
 	literalEnv func(string) string
@@ -97,7 +104,7 @@ func Ready() []Agent {
 			hardening: hardening{
 				install: "Install it with `npm install -g @google/gemini-cli`, then sign in by running gemini once.", all: true,
 				note:     "Gemini CLI asks for every tool, whatever its own policies allow. Its process stays between turns.",
-				endpoint: "GOOGLE_GEMINI_BASE_URL", stays: true, prepare: prepareGemini, literalEnv: geminiLiteral, calls: geminiCalls, question: geminiQuestion,
+				endpoint: geminiURL, reads: geminiEndpoint, stays: true, prepare: prepareGemini, literalEnv: geminiLiteral, explains: geminiExplains, calls: geminiCalls, question: geminiQuestion,
 				hostile: []string{".env", ".gemini/settings.json", ".gemini/.env", ".gemini/extensions", ".gemini/agents", ".gemini/skills", ".gemini/commands", ".gemini/policies", ".gemini/hooks"},
 				instead: "Move it out of the repository, or start the mission with another agent.",
 			},
@@ -123,11 +130,12 @@ func Ready() []Agent {
 		{
 			Name: "claude-agent-acp", Title: "Claude (ACP adapter)", Path: "claude-agent-acp", Mode: "default",
 			Variables: variables("ANTHROPIC_API_KEY", "CLAUDE_CONFIG_DIR"),
-			Env:       []string{"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1"},
+			// It does not say in which directory a command runs, so all run in the folder.
+			Env: []string{"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1", "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR=1"},
 			hardening: hardening{
 				install:  "Install it with `npm install -g @agentclientprotocol/claude-agent-acp`; the provider claude needs no adapter.",
 				note:     "Through this adapter Claude asks for every tool, as the provider claude does.",
-				endpoint: "ANTHROPIC_BASE_URL", all: true, exits: true, dialogs: true, forms: true, steers: true, prepare: prepareClaude,
+				endpoint: claudevars.URL, reads: claudevars.Endpoint, all: true, exits: true, dialogs: true, forms: true, steers: true, prepare: prepareClaude,
 				hostile: []string{".claude/settings.json", ".claude/settings.local.json", ".mcp.json"},
 				instead: "Use the provider claude, which loads nothing of it.",
 			},
@@ -138,7 +146,7 @@ func Ready() []Agent {
 			hardening: hardening{
 				install:  "Install it with `npm install -g @zed-industries/codex-acp`; the provider codex needs no adapter.",
 				note:     "Through this adapter Codex asks for every command and every change, as the provider codex does. On Linux it needs bubblewrap (bwrap) to change files.",
-				endpoint: codexhome.URLVar, all: true, presets: true, names: true, prepare: prepareCodex, calls: longCall, question: codexQuestion,
+				endpoint: codexhome.URLVar, all: true, presets: true, names: true, mute: true, prepare: prepareCodex, calls: longCall, question: codexQuestion,
 				hostile: []string{".codex"},
 				instead: "Use the provider codex, which loads nothing of it.",
 			},

@@ -42,6 +42,41 @@ func TestTheCommandIsThatOfTheRequest(t *testing.T) {
 	}
 }
 
+// What an agent says of a command in place of its input belongs to what is asked
+// for: where the command runs, or a text that nobody understands.
+func TestWhatIsSaidBesideACommand(t *testing.T) {
+	said := func(p *Provider, text string) (w *world, tool provider.Tool) {
+		w, _ = cannedWorld(t, "", canned{"session/new": {opens(noModes)}, "answer": {ends("3")}, "session/prompt": {announced("c", "rm a"),
+			line(strings.Replace(asks("7", "c", "rm a"), `"kind":"execute"`, `"kind":"execute","content":[{"type":"content","content":{"type":"text","text":"`+text+`"}}]`, 1))}})
+		if p != nil {
+			w.p = p
+		}
+		s := conform.Open(t, w.p, w.spec)
+		all := conform.Of[provider.PermissionRequested](s.Do("go", s.Allow()))
+		if len(all) != 1 || all[0].Tool.Command != "rm a" {
+			t.Fatalf("asked %+v", all)
+		}
+		return w, all[0].Tool
+	}
+	if w, tool := said(nil, "[in sub]"); string(tool.Input) != `{"shown":"[in sub]"}` || tool.Cwd != w.folder {
+		t.Errorf("asked %+v", tool)
+	}
+	gemini := New(Agent{Name: "x", Title: "X", hardening: hardening{explains: geminiExplains}})
+	for text, want := range map[string][3]string{ // below the folder, why, input
+		"[in sub]":       {"sub"},
+		"[in sub] (why)": {"sub", "why"},
+		"[current working directory sub/deeper] (why (so))": {"sub/deeper", "why (so)"},
+		"[in sub] (why) [background]":                       {"", "", `{"shown":"[in sub] (why) [background]"}`},
+		"[in sub] (b] (why)":                                {"", "", `{"shown":"[in sub] (b] (why)"}`},
+		"[in ] (why)":                                       {"", "", `{"shown":"[in ] (why)"}`},
+		"in sub":                                            {"", "", `{"shown":"in sub"}`},
+	} {
+		if w, tool := said(gemini, text); tool.Cwd != filepath.Join(w.folder, want[0]) || tool.Reason != want[1] || string(tool.Input) != want[2] {
+			t.Errorf("%s: asked %+v", text, tool)
+		}
+	}
+}
+
 // A file that a call changes is named once, however often the agent says it.
 func TestFilesAreNamedOnce(t *testing.T) {
 	content := `"kind":"edit","content":[{"type":"diff","path":"b.txt","newText":"x"}]`

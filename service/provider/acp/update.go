@@ -172,7 +172,11 @@ func (c *conn) merge(k *call, u sdk.ToolCallUpdate) {
 		t.Title, t.Name = *u.Title, *u.Title
 	}
 	if len(in) > 0 {
-		if !k.mcp {
+		switch {
+		case k.mcp:
+		case c.agent.names:
+			t.Input, _ = json.Marshal(codexInput(in))
+		default:
 			t.Input, _ = json.Marshal(in)
 		}
 		if cwd, ok := in[cmp.Or(c.agent.cwd, "cwd")].(string); ok {
@@ -394,9 +398,9 @@ func (c *conn) request(u sdk.ToolCallUpdate, options []sdk.PermissionOption, q *
 	u.Status = nil // it only asks
 	c.toolUpdate(t, u, true)
 	k := c.calls[string(u.ToolCallId)]
-	// What it says with a request is no output yet; some say the input there.
-	if in := []byte(k.output); len(k.tool.Input) == 0 && bytes.HasPrefix(in, []byte("{")) && json.Valid(in) {
-		k.tool.Input = in
+	// What it says with a request is no output yet, but of what would happen.
+	if len(k.tool.Input) == 0 && k.output != "" {
+		c.explained(&k.tool, k.output)
 	}
 	k.output = ""
 	if whole {
@@ -415,6 +419,23 @@ func (c *conn) request(u sdk.ToolCallUpdate, options []sdk.PermissionOption, q *
 	c.asks[id] = a
 	c.events.Emit(provider.PermissionRequested{Request: id, Tool: k.tool, Question: q})
 	return id, a
+}
+
+// explained takes in what an agent says of a call in place of its input: perhaps
+// the input itself. A text that nobody understands is shown as it is, and counts
+// when the call is compared with others.
+func (c *conn) explained(t *provider.Tool, text string) {
+	if in := []byte(text); bytes.HasPrefix(in, []byte("{")) && json.Valid(in) {
+		t.Input = in
+		return
+	}
+	if c.agent.explains != nil && t.Kind == "execute" {
+		if dir, reason, ok := c.agent.explains(text); ok {
+			t.Cwd, t.Reason = c.absolute(dir), reason
+			return
+		}
+	}
+	t.Input, _ = json.Marshal(map[string]string{"shown": text})
 }
 
 // SessionUpdate implements sdk.Client. The pump has taken all updates.

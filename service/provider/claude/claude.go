@@ -12,6 +12,7 @@ package claude
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"os/exec"
 	"slices"
@@ -20,12 +21,12 @@ import (
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/service/provider"
 	"github.com/reevehq/reeve/service/provider/internal/child"
+	"github.com/reevehq/reeve/service/provider/internal/claudevars"
 )
 
 const (
 	name   = "claude"
 	keyVar = "ANTHROPIC_API_KEY"
-	urlVar = "ANTHROPIC_BASE_URL"
 )
 
 // Claude is Claude Code. Its zero value is ready.
@@ -85,7 +86,7 @@ func arguments(spec provider.Spec, session, servers string) []string {
 		"--include-partial-messages",
 		"--permission-prompt-tool", "stdio", "--permission-mode", "default",
 		"--strict-mcp-config", "--mcp-config", servers,
-		"--setting-sources", "")
+		"--setting-sources", "", "--settings", settings(spec))
 	if spec.Resume != "" {
 		args = append(args, "--resume", session)
 	} else {
@@ -100,6 +101,16 @@ func arguments(spec provider.Spec, session, servers string) []string {
 	return args
 }
 
+// settings hold the program to the endpoint that was approved: what its own state
+// says of it would count more than the environment.
+func settings(spec provider.Spec) string {
+	text, err := json.Marshal(map[string]any{"env": claudevars.Pinned(spec.Endpoint)})
+	if err != nil {
+		panic(err) // not possible for texts
+	}
+	return string(text)
+}
+
 // environment is what the mission approved plus what keeps the program from
 // updating itself and from reporting home.
 func environment(spec provider.Spec) []string {
@@ -108,9 +119,9 @@ func environment(spec provider.Spec) []string {
 		own = append(own, "TMPDIR="+spec.PrivateDir)
 	}
 	if spec.Endpoint != "" {
-		own = append(own, urlVar+"="+spec.Endpoint)
+		own = append(own, claudevars.URL+"="+spec.Endpoint)
 	}
-	taken := map[string]bool{urlVar: true} // the endpoint is fixed, whatever the environment says
+	taken := map[string]bool{claudevars.URL: true} // the endpoint is fixed, whatever the environment says
 	for _, kv := range own {
 		key, _, _ := strings.Cut(kv, "=")
 		taken[key] = true

@@ -14,6 +14,7 @@ import (
 	"github.com/reevehq/reeve/app/mission"
 	"github.com/reevehq/reeve/service/provider"
 	"github.com/reevehq/reeve/service/provider/conform"
+	"github.com/reevehq/reeve/service/provider/internal/claudevars"
 	"github.com/reevehq/reeve/service/provider/modelstub"
 )
 
@@ -70,7 +71,7 @@ func newWorld(t *testing.T) *world {
 	w.spec = provider.Spec{
 		Path: path, Folder: w.folder, Endpoint: stub.URL(), PrivateDir: private, Instructions: instructions,
 		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "LANG=C.UTF-8", keyVar + "=test-key",
-			"CLAUDE_CODE_MAX_RETRIES=1", urlVar + "=http://127.0.0.1:9"},
+			"CLAUDE_CODE_MAX_RETRIES=1", claudevars.URL + "=http://127.0.0.1:9"},
 	}
 	return w
 }

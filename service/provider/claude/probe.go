@@ -13,12 +13,10 @@ import (
 
 	"github.com/reevehq/reeve/service/provider"
 	"github.com/reevehq/reeve/service/provider/internal/child"
+	"github.com/reevehq/reeve/service/provider/internal/claudevars"
 )
 
-const (
-	defaultEndpoint = "https://api.anthropic.com"
-	installFix      = "Install Claude Code (`npm install -g @anthropic-ai/claude-code`), then try again."
-)
+const installFix = "Install Claude Code (`npm install -g @anthropic-ai/claude-code`), then try again."
 
 func readVersion(out string) string { return versionText().FindString(strings.TrimSpace(out)) }
 
@@ -28,10 +26,7 @@ var versionText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 // number, without a model and without the network.
 func (*Claude) Probe(ctx context.Context, env []string) provider.Probe {
 	get := lookup(env)
-	p := provider.Probe{Endpoint: strings.TrimSuffix(get(urlVar), "/")}
-	if p.Endpoint == defaultEndpoint {
-		p.Endpoint = ""
-	}
+	p := provider.Probe{Endpoint: claudevars.Endpoint(get)}
 	found := find(get("PATH"))
 	if found == "" {
 		p.Problem, p.Fix = "Claude Code is not installed: there is no claude in PATH.", installFix
@@ -123,14 +118,8 @@ func signedIn(get func(string) string) *bool {
 			return &yes
 		}
 	}
-	home := get("HOME")
-	if runtime.GOOS == "windows" {
-		home = get("USERPROFILE")
-	}
-	state, dir := filepath.Join(home, ".claude.json"), filepath.Join(home, ".claude")
-	if d := get("CLAUDE_CONFIG_DIR"); d != "" {
-		state, dir = filepath.Join(d, ".claude.json"), d
-	} else if home == "" {
+	state, dir := claudevars.Config(get)
+	if dir == "" {
 		return nil
 	}
 	if has(filepath.Join(dir, ".credentials.json"), "claudeAiOauth") || has(state, "oauthAccount") {

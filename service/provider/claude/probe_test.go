@@ -46,6 +46,10 @@ func TestProbe(t *testing.T) {
 			put(t, r+"/conf/.claude.json", `{"oauthAccount":{"x":1}}`, 0o600)
 			return put(t, r+"/bin/claude", script, 0o755)
 		}, env: []string{"CLAUDE_CONFIG_DIR=ROOT/conf"}, signedIn: "yes", vers: "2.9.1"},
+		{name: "own endpoint", make: func(r string) string {
+			put(t, r+"/home/.claude.json", `{"env":{"ANTHROPIC_BASE_URL":"https://proxy.example/"}}`, 0o600)
+			return put(t, r+"/bin/claude", script, 0o755)
+		}, env: []string{"ANTHROPIC_API_KEY=k", "ANTHROPIC_BASE_URL=https://other.example"}, signedIn: "yes", vers: "2.9.1", endpoint: "https://proxy.example"},
 		{name: "launcher of npm", make: func(r string) string {
 			scope := r + "/lib/node_modules/@anthropic-ai/"
 			launcher := put(t, scope+"claude-code/bin/claude.exe", "run the install script\n", 0o755)

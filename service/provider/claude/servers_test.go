@@ -3,6 +3,7 @@ package claude
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +45,19 @@ func TestServersAreInAFile(t *testing.T) {
 	spec.PrivateDir = ""
 	if _, err := servers(spec); err == nil {
 		t.Error("servers without a private place were taken")
+	}
+}
+
+// Whatever the program's own state says of it, the endpoint is the approved one,
+// or the maker's where none was; and no switch leads to a cloud's.
+func TestEndpointIsPinned(t *testing.T) {
+	for endpoint, url := range map[string]string{"": "https://api.anthropic.com", "http://127.0.0.1:9/x": "http://127.0.0.1:9/x"} {
+		args := arguments(provider.Spec{Endpoint: endpoint}, "s", "c")
+		i := slices.Index(args, "--settings")
+		want := `{"env":{"ANTHROPIC_BASE_URL":"` + url + `","CLAUDE_CODE_USE_BEDROCK":"","CLAUDE_CODE_USE_FOUNDRY":"","CLAUDE_CODE_USE_VERTEX":""}}`
+		if i < 0 || i+1 == len(args) || args[i+1] != want {
+			t.Errorf("%q: arguments %q", endpoint, args)
+		}
 	}
 }
 

@@ -2,8 +2,8 @@ package codex
 
 import (
 	"encoding/json"
-	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/reevehq/reeve/service/provider"
@@ -139,11 +139,11 @@ func (c *conn) commandTool(t provider.Tool, p params) provider.Tool {
 	if p.Cwd != "" {
 		t.Cwd = p.Cwd
 	}
-	if p.Command != "" {
-		t.Command = unwrap(p.Command)
-		t.Title = t.Command
+	command := unwrap(p.Command)
+	if command != "" {
+		t.Command, t.Title = command, command
 	}
-	shown := object{"command": p.Command, "cwd": t.Cwd}
+	shown := object{"command": command, "cwd": t.Cwd}
 	if p.Kind == "writeStdin" {
 		t.Title = "Type into a running command: " + t.Command
 		shown["kind"] = p.Kind
@@ -193,16 +193,12 @@ func diffName(path string) string {
 }
 
 // unwrap returns the script of a command line of the form `/bin/bash -c SCRIPT`,
-// which is how the program runs everything. A line of another form, or one whose
-// quotes are not plain, is returned as it is: more is shown, never less.
+// which is how the program runs everything. A line of another form, of a shell
+// that is not the system's, or one whose quotes are not plain, is returned as it
+// is: more is shown, never less.
 func unwrap(line string) string {
 	shell, rest, ok := strings.Cut(line, " ")
-	if !ok {
-		return line
-	}
-	switch path.Base(shell) {
-	case "bash", "sh", "zsh":
-	default:
+	if !ok || !slices.Contains([]string{"/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash", "/usr/bin/sh", "/usr/bin/zsh"}, shell) {
 		return line
 	}
 	flag, script, ok := strings.Cut(rest, " ")

@@ -31,6 +31,9 @@ func adapters(claude, codex column) []column {
 	codex.name, codex.binary, codex.new = "codex-acp", "REEVE_TEST_CODEX_ACP", entry("codex-acp")
 	codex.agent, codex.program, codex.refuses, codex.joint, codex.lingers = true, "codex-acp", ".codex", true, true
 	codex.commands, codex.parallel = own.commands, own.parallel
+	codex.in = func(dir, line string) string {
+		return call("shell_command", map[string]any{"command": line, "workdir": dir}) + "<<say:end>>"
+	}
 	// It ships without the sandbox, which Codex by itself brings along.
 	codex.settings = func(w *world) {
 		w.spec.Env[0] = "PATH=" + filepath.Join(filepath.Dir(filepath.Dir(os.Getenv("REEVE_TEST_CODEX"))), "codex-resources") + ":" + os.Getenv("PATH")

@@ -19,6 +19,9 @@ func gemini() column {
 	}, func(line string) string {
 		return call("run_shell_command", map[string]any{"command": line, "description": "a command"})
 	})
+	c.in = func(dir, line string) string {
+		return call("run_shell_command", map[string]any{"command": line, "dir_path": dir}) + "<<say:end>>"
+	}
 	c.add = func(file, last, line string) string {
 		return call("read_file", map[string]any{"file_path": file}) +
 			call("replace", map[string]any{"file_path": file, "old_string": last, "new_string": last + "\n" + line, "instruction": "add a line"}) + "<<say:end>>"
@@ -31,6 +34,9 @@ func gemini() column {
 		w.file(filepath.Join(w.home, ".gemini", "policies", "all.toml"), "[[rule]]\ntoolName = \"*\"\ndecision = \"allow\"\npriority = 999\n")
 	}
 	c.settings = func(w *world) { settings(w, "") }
+	c.elsewhere = func(w *world, url string) {
+		w.file(filepath.Join(w.home, ".gemini", ".env"), "GOOGLE_GEMINI_BASE_URL="+url+"\n")
+	}
 	c.home = func(w *world) { settings(w, `"mcpServers":{"broken":{"command":"/nonexistent/server"}},`) }
 	return c
 }

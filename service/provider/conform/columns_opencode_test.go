@@ -16,6 +16,9 @@ func opencode() column {
 	}, func(line string) string {
 		return call("bash", map[string]any{"command": line, "description": "a command"})
 	})
+	c.in = func(dir, line string) string {
+		return call("bash", map[string]any{"command": line, "workdir": dir, "description": "a command"}) + "<<say:end>>"
+	}
 	c.add = func(file, last, line string) string {
 		return call("read", map[string]any{"filePath": file}) +
 			call("edit", map[string]any{"filePath": file, "oldString": last, "newString": last + "\n" + line}) + "<<say:end>>"

@@ -50,15 +50,20 @@ type column struct {
 	pieces   func(n, ms int) string
 	commands func(lines ...string) string // one after the other
 	parallel func(a, b string) string
-	add      func(file, last, line string) string // a line after the last one
+	// in is a command that is to run in a directory of the folder, where the tool
+	// has a word for that.
+	in  func(dir, line string) string
+	add func(file, last, line string) string // a line after the last one
 	// tool calls one of the MCP server lab.
 	tool     func(name string, input any) string
 	question string
 	// settings puts the person's own configuration in place, signOut one that has
 	// no key.
 	settings, signOut func(w *world)
-	// home puts the person's own configuration with a broken MCP server in place.
-	home func(w *world)
+	// home puts the person's own configuration with a broken MCP server in place,
+	// elsewhere one with another endpoint than the mission's.
+	home      func(w *world)
+	elsewhere func(w *world, url string)
 }
 
 // What some programs never say.
@@ -106,6 +111,9 @@ func columns() []column {
 	c1.question = call("AskUserQuestion", map[string]any{"questions": []any{map[string]any{"question": "Which colour?", "header": "Colour", "multiSelect": false,
 		"options": []any{map[string]any{"label": "red", "description": "r"}, map[string]any{"label": "blue", "description": "b"}}}}}) + "<<say:end>>"
 	c1.tool = func(name string, input any) string { return call("mcp__lab__"+name, input) + "<<say:end>>" }
+	c1.elsewhere = func(w *world, url string) {
+		w.file(filepath.Join(w.home, ".claude.json"), `{"env":{"ANTHROPIC_BASE_URL":"`+url+`"}}`)
+	}
 	c1.home = func(w *world) {
 		w.file(filepath.Join(w.home, ".claude.json"), `{"mcpServers":{"broken":{"command":"/nonexistent/server","args":[]}}}`)
 	}
@@ -114,6 +122,9 @@ func columns() []column {
 		name: "Codex", binary: "REEVE_TEST_CODEX", new: func(string) provider.Provider { return codex.New() },
 		model: "gpt-5.5", base: "/v1", keys: []string{"OPENAI_API_KEY=test-key", "OPENAI_BASE_URL=http://127.0.0.1:9/v1"},
 	}, func(line string) string { return call("exec_command", map[string]any{"cmd": line}) })
+	c2.in = func(dir, line string) string {
+		return call("exec_command", map[string]any{"cmd": line, "workdir": dir}) + "<<say:end>>"
+	}
 	c2.add = func(file, last, line string) string {
 		return call("apply_patch", "*** Begin Patch\n*** Update File: "+file+"\n@@\n "+last+"\n+"+line+"\n*** End Patch") + "<<say:end>>"
 	}

@@ -45,7 +45,7 @@ type scenario struct {
 
 func scenarios() []scenario {
 	list := []scenario{
-		{"text", text}, {"read-only command", readOnly}, {"command allowed", allowed}, {"command denied", denied}, {"denied with a reason", reason},
+		{"text", text}, {"read-only command", readOnly}, {"command allowed", allowed}, {"folder of a command", folder}, {"command denied", denied}, {"denied with a reason", reason},
 		{"file edit with its diff", edit}, {"parallel calls, one denied", parallel}, {"question", question},
 		{"request withdrawn by interrupt", withdrawn}, {"interrupt in a stream", interruptStream}, {"interrupt in a tool", interruptTool},
 		{"steer in a turn", steer}, {"resume in a new process", resume}, {"resume after SIGKILL", resumeKilled}, {"missing session", missing},
@@ -111,11 +111,26 @@ func TestProviders(t *testing.T) {
 }
 
 func text(t *testing.T, w *world) {
+	other, err := modelstub.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if w.c.elsewhere != nil {
+		w.c.elsewhere(w, other.URL())
+		found := w.p.Probe(t.Context(), []string{"HOME=" + w.home})
+		if found.Endpoint != other.URL() {
+			t.Errorf("without one approved it would go to %s, and the probe says %q", other.URL(), found.Endpoint)
+		}
+	}
 	s := w.open()
 	turn := s.Do(w.c.text("Ready.\nWORK_NEXT: done"), nil)
 	w.want(turn, mission.Succeeded, "")
 	if turn.Text() == "" || s.Started.Version == "" {
 		t.Errorf("text %q, version %q", turn.Text(), s.Started.Version)
+	}
+	if n := len(other.Requests()); n > 0 {
+		t.Errorf("%d requests went to an endpoint that was not approved", n)
 	}
 	if w.c.binary == "" {
 		return
@@ -162,6 +177,29 @@ func allowed(t *testing.T, w *world) {
 	}
 	if done := conform.Of[provider.ToolFinished](turn); done[0].Status != "ok" || w.c.says(noExit) && (done[0].Exit == nil || *done[0].Exit != 0) {
 		t.Errorf("finished %+v", done)
+	}
+}
+
+// folder looks at where a command runs, and at where the person was told: after a
+// change of directory, and where the tool itself has a word for it.
+func folder(t *testing.T, w *world) {
+	if err := os.Mkdir(filepath.Join(w.folder, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	prompts := map[string]string{"gone.txt": w.c.commands("cd sub; pwd", "touch gone.txt")}
+	if w.c.in != nil {
+		prompts["told.txt"] = w.c.in(filepath.Join(w.folder, "sub"), "touch told.txt")
+	}
+	s := w.open()
+	for file, prompt := range prompts {
+		told := ""
+		w.want(s.Do(prompt, s.Decide(func(e provider.PermissionRequested) provider.Answer {
+			told = e.Tool.Cwd
+			return provider.Answer{Allow: true}
+		})), mission.Succeeded, "")
+		if _, err := os.Stat(filepath.Join(told, file)); err != nil {
+			t.Errorf("the person was told of %s: %v", told, err)
+		}
 	}
 }
 
