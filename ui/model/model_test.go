@@ -154,7 +154,14 @@ func TestGroupsAndTray(t *testing.T) {
 		t.Errorf("tray before the service: %v", tr.State)
 	}
 	s.SetLink(Running, "")
-	if tr := s.Tray(now); tr.State != TrayIdle || tr.Tooltip != "Reeve: No mission is running" {
+	idle := NewState(7)
+	idle.SetLink(Running, "")
+	for _, topic := range []string{wire.TopicMissions, wire.TopicApprovals} {
+		if _, err := idle.Snapshot(topic, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if tr := idle.Tray(now); tr.State != TrayIdle || tr.Tooltip != "Reeve: No mission is running" {
 		t.Errorf("idle tray: %+v", tr)
 	}
 	s.service.State = "updating"

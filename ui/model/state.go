@@ -25,6 +25,7 @@ const (
 	NoService  Link = "no-service" // nothing listens
 	Mismatch   Link = "mismatch"   // it speaks another version
 	Updating   Link = "updating"   // it closed for an update and will be back
+	Blind      Link = "blind"      // it runs, and does not tell what goes on
 )
 
 // State is everything that one program knows of the service. Snapshots and
@@ -45,6 +46,7 @@ type State struct {
 	seen     map[string]uint64 // the revision of a mission that a person saw
 	before   *Seen             // what an earlier run kept
 	known    map[string]bool   // topics that had a snapshot
+	blind    map[string]string // topics that have none, and why
 	rooms    map[string]wire.Room
 	unread   map[string]int             // messages of others in a room that no person saw
 	looked   map[string]string          // the last message of a room that a person saw
@@ -69,11 +71,14 @@ func NewState(pid int) *State {
 
 // SetLink says how the connection stands; text is a sentence for a person about
 // what is wrong, and may be empty. What is known of missions stays.
-func (s *State) SetLink(l Link, text string) { s.link, s.linkText = l, text }
+func (s *State) SetLink(l Link, text string) { s.link, s.linkText, s.blind = l, text, nil }
 
 // Link returns how the connection stands, and a sentence that says what to do
 // when it isn't running, or that the service is about to be replaced.
 func (s *State) Link() (Link, string) {
+	if why, blind := s.unseen(); blind && s.link == Running {
+		return Blind, say.T("Missions and approvals can't be seen, and some may wait for you. The service says: %s If it stays like this, quit this program and open Reeve from the desktop's menu.", why)
+	}
 	if s.linkText == "" && s.link == Running && s.service.State == "updating" {
 		return s.link, say.T("Reeve is being updated: turns go on, and nothing new begins until it is done.")
 	}

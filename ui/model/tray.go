@@ -112,6 +112,8 @@ func (s *State) Tray(now time.Time) Tray {
 	case blocked > 0:
 		t.State, t.Count = TrayBlocked, blocked
 		t.Tooltip = say.N(blocked, "%d mission is blocked and needs you", "%d missions are blocked and need you")
+	case !s.sees():
+		t.State, t.Tooltip = TrayNoService, say.T("Connecting to the service.")
 	case live > 0:
 		t.State, t.Count = TrayWorking, working
 		t.Tooltip = say.N(live, "%d mission under way", "%d missions under way")

@@ -90,6 +90,10 @@ func (in *inbox) Delta(topic string, e wire.Event) {
 		var f wire.SnapshotFailed
 		_ = json.Unmarshal(e.Data, &f)
 		in.put(func() { in.d.sessionFailed(id, f.Reason) })
+	case e.Event == wire.EvSnapshotFailed:
+		var f wire.SnapshotFailed
+		_ = json.Unmarshal(e.Data, &f)
+		in.put(func() { in.d.st.Failed(topic, f.Reason) })
 	case e.Event == wire.EvCredentials:
 		var r wire.CredentialListResult
 		if json.Unmarshal(e.Data, &r) == nil {

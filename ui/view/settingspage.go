@@ -218,6 +218,8 @@ func (p *linkPage) refresh() {
 		text = say.T("Start it to go on. Nothing is lost: missions keep their state.")
 	case model.Mismatch:
 		title, shape, color, tint, label = say.T("The service is another version"), kit.ShapeFailed, kit.Wrong, kit.WrongTint, say.T("Restart the service")
+	case model.Blind:
+		title, shape, color, tint = say.T("The service tells this program nothing"), kit.ShapeFailed, kit.Wrong, kit.WrongTint
 	case model.Connecting:
 		text = say.T("It looks after your missions and answers in a moment.")
 	}

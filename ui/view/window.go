@@ -206,6 +206,8 @@ func (f *footer) refresh() {
 		shape, color, text = kit.ShapeStopped, kit.Quiet, say.T("Service stopped")
 	case model.Mismatch:
 		shape, color, text = kit.ShapeFailed, kit.Wrong, say.T("Another version of the service")
+	case model.Blind:
+		shape, color, text = kit.ShapeFailed, kit.Wrong, say.T("The service tells this program nothing")
 	case model.Updating:
 		shape, color, text = kit.ShapeNews, kit.Quiet, say.T("Service is being updated")
 	default:
