@@ -63,8 +63,7 @@ func run(hidden bool) (relaunch []string, err error) {
 		return nil, err
 	}
 	ctx := context.Background()
-	wish := view.Show{Show: view.ShowMain}
-	instance, err := view.Claim(ctx, sock.Beside(socket, "desktop"), wish)
+	instance, err := view.Claim(ctx, sock.Beside(socket, "desktop"), view.Wish(hidden))
 	if view.Raised(err) {
 		return nil, nil
 	}

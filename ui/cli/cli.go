@@ -21,6 +21,7 @@ import (
 
 	"github.com/reevehq/reeve/ipc/client"
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/model"
 )
 
 // Exit codes.
@@ -140,7 +141,7 @@ func (a *app) failure(err error) *Failure {
 	case errors.Is(err, client.ErrNotRunning):
 		return &Failure{Exit: ExitUnreachable, What: "The service is not running.", Next: "Run `reeve service start`."}
 	case errors.As(err, &refused):
-		return &Failure{Exit: exitOf(refused.Code), What: refused.Message}
+		return &Failure{Exit: exitOf(refused.Code), What: model.Clean(refused.Message)} // it may hold names of processes
 	case errors.Is(err, client.ErrClosed):
 		return &Failure{Exit: ExitUnreachable, What: "The service ended the connection.", Next: "Run `reeve service status`."}
 	case errors.Is(err, context.DeadlineExceeded):
@@ -164,7 +165,7 @@ func exitOf(code wire.Code) int {
 }
 
 func sentence(s string) string {
-	if s == "" {
+	if s = model.Clean(s); s == "" {
 		return s
 	}
 	s = strings.ToUpper(s[:1]) + s[1:]

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"os"
@@ -521,6 +522,17 @@ func TestHelp(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		if code, out, errs := w.run("completion", shell); code != ExitOK || !strings.Contains(out, "reeve") {
 			t.Errorf("completion %s: %d %s", shell, code, errs)
+		}
+	}
+}
+
+// TestRefusalsAreClean: what the service says may hold names that workers gave
+// their processes, and a terminal obeys what stands in them.
+func TestRefusalsAreClean(t *testing.T) {
+	a := &app{began: true}
+	for _, err := range []error{wire.Errorf(wire.CodeConflict, "sh\x1b[2J (pid 4) is left"), errors.New("sh\x1b[2J (pid 4) is left")} {
+		if f := a.failure(err); strings.Contains(f.What, "\x1b") || !strings.Contains(f.What, "‹U+001B›[2J (pid 4)") {
+			t.Errorf("%q", f.What)
 		}
 	}
 }

@@ -356,6 +356,14 @@ func Unasked(rules []string) string {
 }
 
 func budget(b approval.Budget) string {
+	if note := BudgetNote(mission.Budget(b)); note != "" {
+		return say.T("at most %s", note)
+	}
+	return say.T("no limit but the time")
+}
+
+// BudgetNote says in few words what a budget limits; "" when it limits nothing.
+func BudgetNote(b mission.Budget) string {
 	var parts []string
 	if b.Turns > 0 {
 		parts = append(parts, say.N(b.Turns, "%d turn", "%d turns"))
@@ -366,10 +374,7 @@ func budget(b approval.Budget) string {
 	if b.CostUSD > 0 {
 		parts = append(parts, Cost(&b.CostUSD))
 	}
-	if len(parts) == 0 {
-		return say.T("no limit but the time")
-	}
-	return say.T("at most %s", strings.Join(parts, ", "))
+	return strings.Join(parts, ", ")
 }
 
 // Limits says in words what a mission's processes may use of the machine.

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"time"
 
 	"github.com/reevehq/reeve/app/approval"
@@ -48,6 +49,24 @@ func (n *Notifier) Settled(id string) {
 		}
 	}
 	n.queue = kept
+}
+
+// Keep drops the questions that waits says are none any more.
+func (n *Notifier) Keep(waits func(Change) bool) {
+	n.queue = slices.DeleteFunc(n.queue, func(c Change) bool { return !waits(c) })
+}
+
+// Waits reports whether a change still asks for a person. What only tells of
+// something always does.
+func (s *State) Waits(c Change) bool {
+	switch c.Kind {
+	case Asked:
+		_, ok := s.waiting[c.Approval.ID]
+		return ok
+	case Doubted:
+		return s.doubts[c.Effect.Mission][c.Effect.ID]
+	}
+	return true
 }
 
 // Next returns the notification that is due. When none is, wait says when to

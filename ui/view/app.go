@@ -192,6 +192,9 @@ func (d *desk) changed() {
 	if d.ctx.Err() != nil {
 		return
 	}
+	if d.notifier != nil {
+		d.settleNotes()
+	}
 	d.tendCredentials()
 	d.tendUpgrade()
 	if !d.kept && d.st.Known(wire.TopicMissions) {
@@ -221,6 +224,7 @@ func (d *desk) changed() {
 // show does what a later start of the program, or a notification, asks for.
 func (d *desk) show(s Show) {
 	switch {
+	case s.Show == ShowNothing:
 	case s.Show == ShowApproval && s.ID != "":
 		d.review(s.ID)
 	case s.Show == ShowMission && s.ID != "":

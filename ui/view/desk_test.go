@@ -111,6 +111,77 @@ func TestMissionWindowSteersAndStops(t *testing.T) {
 	r.until("the refusal", func() bool { return w.strip.told != nil })
 }
 
+// TestDoubleClickPausesOnly: the second click of a double click falls on what the
+// button has become, and does not undo the first.
+func TestDoubleClickPausesOnly(t *testing.T) {
+	r := newRig(t, kit.Light)
+	busy(t, r)
+	w := newMissionWindow(r.desk, "m-retry")
+	test.Tap(w.head.pause)
+	r.until("the pause", func() bool { return w.busy == "" && len(r.called(wire.MethodMissionPause)) == 1 })
+	m, _ := r.st.Mission("m-retry")
+	m.Phase, m.Revision = "paused", m.Revision+1
+	if _, err := r.st.Delta(wire.Event{Event: wire.EvMission, Data: raw(t, m)}); err != nil {
+		t.Fatal(err)
+	}
+	w.head.pauseOrResume() // before the button was drawn anew
+	w.refresh()
+	test.Tap(w.head.pause)
+	if w.busy != "" {
+		t.Fatal("the second click resumed it")
+	}
+	r.clock = r.clock.Add(armDelay)
+	test.Tap(w.head.pause)
+	r.until("the resumption", func() bool { return w.busy == "" && len(r.called(wire.MethodMissionResume)) == 1 })
+}
+
+// TestRowButtonWaitsAfterAChange: a press that was meant for Review does not
+// resume what stands in its place just then.
+func TestRowButtonWaitsAfterAChange(t *testing.T) {
+	r := newRig(t, kit.Light)
+	busy(t, r)
+	row := newMissionRow(r.desk, "m-mails", 84)
+	row.set(model.Row{ID: "m-mails", Action: model.Review, Approval: "q-1"})
+	row.set(model.Row{ID: "m-mails", Action: model.Resume})
+	row.do()
+	r.clock = r.clock.Add(armDelay)
+	row.do()
+	r.until("the resumption", func() bool { return len(r.called(wire.MethodMissionResume)) > 0 })
+	r.tasks.Wait()
+	if n := len(r.called(wire.MethodMissionResume)); n != 1 {
+		t.Errorf("resumed %d times", n)
+	}
+}
+
+// TestSettledQuestionsAreNotTold: a question that was answered before its
+// notification was due is not told, and one that just slipped out is taken back.
+func TestSettledQuestionsAreNotTold(t *testing.T) {
+	r := newRig(t, kit.Light)
+	know[wire.Approval](r, wire.TopicApprovals)
+	first, second := commandApproval(t), diffApproval(t)
+	for _, a := range []wire.Approval{first, second} {
+		r.happened(r.st.Delta(wire.Event{Event: wire.EvApproval, Data: raw(t, a)}))
+	}
+	for _, a := range []wire.Approval{first, second} {
+		a.State, a.Answer = "denied", &wire.Answer{At: day, Via: "program", Program: "reeve-desktop", PID: 7}
+		r.happened(r.st.Delta(wire.Event{Event: wire.EvApproval, Data: raw(t, a)}))
+	}
+	r.clock = r.clock.Add(2 * time.Second)
+	r.notifyDue()
+	r.changed()
+	if len(r.notes) > 0 {
+		t.Errorf("%+v", r.notes)
+	}
+}
+
+// TestRefusalsAreClean: what the service says may hold names that workers gave
+// their processes.
+func TestRefusalsAreClean(t *testing.T) {
+	if got := sentence(wire.Errorf(wire.CodeConflict, "über: sh\x1b[2J (pid 4) is left")); got != "Über: sh‹U+001B›[2J (pid 4) is left." {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestSteeringOutlivesARefusal: what was written to steer stays until it was
 // taken.
 func TestSteeringOutlivesARefusal(t *testing.T) {

@@ -110,10 +110,10 @@ func (f *formWindow) fill(m wire.Mission) {
 	f.form.Terms.Worktree = m.Worktree != nil
 	f.worktree.Set(f.form.Terms.Worktree)
 	f.slider.Set(m.Minutes)
-	if i := slices.Index(budgets, m.Budget.CostUSD); i >= 0 {
-		f.budget.Set(i)
-	}
 	f.form.Terms.Budget = mission.Budget(m.Budget)
+	f.budget.Hint(model.BudgetNote(f.form.Terms.Budget)) // of one that is not offered
+	f.budget.Set(slices.IndexFunc(budgets, func(usd float64) bool { return f.form.Terms.Budget == mission.Budget{CostUSD: usd} }))
+	f.budget.Refresh()
 	for rule, box := range f.unasked {
 		box.Set(slices.Contains(m.Unasked, string(rule)))
 		f.form.Allow(rule, box.On())
@@ -212,7 +212,7 @@ func (f *formWindow) budgetChoice() *kit.Select {
 		options = append(options, kit.Option{Label: label})
 	}
 	f.budget = kit.NewSelect(say.T("Budget"), options, 0, func(i int) {
-		f.form.Terms.Budget.CostUSD = budgets[i]
+		f.form.Terms.Budget = mission.Budget{CostUSD: budgets[i]}
 		f.changed()
 	}).Small()
 	return f.budget

@@ -44,7 +44,6 @@ func (in *inbox) deliver() {
 	for _, f := range items {
 		f()
 	}
-	in.d.settleNotes()
 	in.d.changed()
 }
 

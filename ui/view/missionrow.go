@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"fyne.io/fyne/v2"
 
@@ -28,6 +29,7 @@ type missionRow struct {
 	act   *kit.Button
 	wide  float32 // the column of the button
 	shown model.Row
+	since time.Time // since when the button does what it does
 	drawn bool
 	busy  bool
 }
@@ -64,8 +66,12 @@ func actionWidth() float32 {
 	return wide
 }
 
-// do is what the row's one button does.
+// do is what the row's one button does. Just after it changed, it does nothing:
+// the press was meant for what stood there before.
 func (r *missionRow) do() {
+	if r.d.now().Sub(r.since) < armDelay {
+		return
+	}
 	switch r.shown.Action {
 	case model.Review:
 		r.d.review(r.shown.Approval)
@@ -83,6 +89,9 @@ func (r *missionRow) set(row model.Row) {
 	row.Fraction = math.Round(row.Fraction*136) / 136
 	if r.drawn && row == r.shown {
 		return
+	}
+	if r.drawn && row.Action != r.shown.Action {
+		r.since = r.d.now()
 	}
 	r.shown, r.drawn = row, true
 	r.press.SetContent(r.draw())
@@ -114,7 +123,7 @@ func (r *missionRow) draw() fyne.CanvasObject {
 	if row.Urgent {
 		left.SetStyle(kit.Bold)
 	}
-	var time *fyne.Container
+	var times *fyne.Container
 	if row.Bar {
 		color := kit.Accent
 		switch row.Shape {
@@ -123,9 +132,9 @@ func (r *missionRow) draw() fyne.CanvasObject {
 		case model.ShapePaused, model.ShapeWaiting, model.ShapeStopped:
 			color = kit.Quiet
 		}
-		time = twoLines(kit.Row(0, left, kit.Spring(), kit.Note(row.End)), kit.NewTimeBar(float32(row.Fraction), color))
+		times = twoLines(kit.Row(0, left, kit.Spring(), kit.Note(row.End)), kit.NewTimeBar(float32(row.Fraction), color))
 	} else {
-		time = twoLines(kit.Row(0, kit.Grow(left.CutEnd())), kit.Row(0, kit.Grow(kit.Note(row.End).CutEnd())))
+		times = twoLines(kit.Row(0, kit.Grow(left.CutEnd())), kit.Row(0, kit.Grow(kit.Note(row.End).CutEnd())))
 	}
 	cost := twoLines(
 		kit.Row(0, kit.Spring(), kit.Small(row.Cost)),
@@ -147,7 +156,7 @@ func (r *missionRow) draw() fyne.CanvasObject {
 		state.Icon(14), kit.Gap(12),
 		kit.Grow(twoLines(kit.Row(8, title...), detailRow(row.Detail, word...))), kit.Gap(20),
 		kit.Fix(168, providerCell),
-		kit.Fix(136, time),
+		kit.Fix(136, times),
 		kit.Fix(100, costCell), kit.Gap(16),
 		kit.Fix(r.wide, button))
 	return kit.Sized(0, rowHeight, kit.Pad(0, 12, 0, 14,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"fyne.io/fyne/v2"
 	"fyne.io/fyne/v2/driver/desktop"
@@ -286,6 +287,8 @@ type missionHead struct {
 	top, below  *fyne.Container
 	times       *fyne.Container
 	shown       headShown
+	verb        string    // what pause does, as it is drawn
+	since       time.Time // since when it does that, rather than something else
 }
 
 type headShown struct {
@@ -308,21 +311,42 @@ func newMissionHead(w *missionWindow) *missionHead {
 	return h
 }
 
+// verbOf is what the first of the two controls does with a mission.
+func verbOf(m wire.Mission) string {
+	switch {
+	case canRecover(m):
+		return "Recover"
+	case canResume(m.Phase):
+		return "Resume"
+	}
+	return "Pause"
+}
+
+// pauseOrResume does what the button says. The second click of a double click
+// must not undo the first: just after the button changed, it does nothing.
 func (h *missionHead) pauseOrResume() {
 	m, _ := h.w.d.st.Mission(h.w.id)
+	if verbOf(m) != h.verb || h.w.d.now().Sub(h.since) < armDelay {
+		return
+	}
 	params := wire.MissionParams{RequestKey: requestKey(), ID: h.w.id}
-	if canRecover(m) {
+	switch h.verb {
+	case "Recover":
 		h.w.d.openRecover(h.w.id)
-		return
-	}
-	if canResume(m.Phase) {
+	case "Resume":
 		h.w.control(say.Key("Resume"), wire.MethodMissionResume, params)
-		return
+	default:
+		h.w.control(say.Key("Pause"), wire.MethodMissionPause, params)
 	}
-	h.w.control(say.Key("Pause"), wire.MethodMissionPause, params)
 }
 
 func (h *missionHead) set(m wire.Mission, row model.Row) {
+	if verb := verbOf(m); verb != h.verb {
+		if h.verb != "" {
+			h.since = h.w.d.now()
+		}
+		h.verb = verb
+	}
 	row.Fraction = math.Round(row.Fraction*188) / 188
 	now := headShown{row: row, busy: h.w.busy}
 	if m.Worktree != nil {
@@ -356,10 +380,10 @@ func (h *missionHead) set(m wire.Mission, row model.Row) {
 		h.bar.Hide()
 	}
 	label, shape := say.T("Pause"), kit.ShapePaused
-	switch {
-	case canRecover(m):
+	switch h.verb {
+	case "Recover":
 		label, shape = say.T("Recover…"), kit.ShapeRecover
-	case canResume(m.Phase):
+	case "Resume":
 		label, shape = say.T("Resume"), kit.ShapeRight
 	}
 	if h.w.busy == "Pause" || h.w.busy == "Resume" {

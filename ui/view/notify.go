@@ -28,6 +28,7 @@ type notifier interface {
 
 // notifyDue sends what the model has ready, and comes back when it asks to.
 func (d *desk) notifyDue() {
+	d.notes.Keep(d.st.Waits)
 	note, ok, wait := d.notes.Next(d.now())
 	if ok && d.notifier != nil {
 		d.notifier.send(note)

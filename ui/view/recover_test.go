@@ -230,6 +230,36 @@ func TestExpiredOffersANewMission(t *testing.T) {
 	f.win.Close()
 }
 
+// TestFormShowsTheBudgetThatItSends: one that the form doesn't offer is shown in
+// words, and a choice replaces all of it.
+func TestFormShowsTheBudgetThatItSends(t *testing.T) {
+	for _, c := range []struct {
+		budget wire.Budget
+		shows  string
+	}{
+		{wire.Budget{}, "no limit"},
+		{wire.Budget{CostUSD: 5}, "$5.00"},
+		{wire.Budget{CostUSD: 3}, "$3.00"},
+		{wire.Budget{CostUSD: 5, Turns: 4}, "4 turns, $5.00"},
+		{wire.Budget{Tokens: 20_000}, "20k tokens"},
+	} {
+		r := newRig(t, kit.Light)
+		busy(t, r)
+		m := lostMission()
+		m.Budget = c.budget
+		r.openFormFor(m)
+		f := r.form
+		if got := texts(f.budget); !strings.Contains(got, c.shows+"\n") || f.form.Params().Budget != c.budget {
+			t.Errorf("%+v: it shows %q and sends %+v", c.budget, got, f.form.Params().Budget)
+		}
+		f.budget.OnChanged(3)
+		if got := f.form.Params().Budget; got != (wire.Budget{CostUSD: 5}) {
+			t.Errorf("chosen $5.00, and sends %+v", got)
+		}
+		f.win.Close()
+	}
+}
+
 func TestTranscriptIsReadPageByPage(t *testing.T) {
 	r := newRig(t, kit.Light)
 	lost(t, r, nil)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/model"
 	"github.com/reevehq/reeve/ui/say"
 )
 
@@ -63,10 +64,10 @@ func sentence(err error) string {
 	if errors.As(err, &refused) {
 		text = refused.Message
 	}
-	if text = strings.TrimSpace(text); text == "" {
+	if text = strings.TrimSpace(model.Clean(text)); text == "" { // it may hold names of processes
 		return say.T("It did not work, and nothing says why.")
 	}
-	text = strings.ToUpper(text[:1]) + text[1:]
+	text = capital(text)
 	if !strings.HasSuffix(text, ".") {
 		text += "."
 	}
