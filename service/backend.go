@@ -58,6 +58,20 @@ func (s *Service) AuditVerify(ctx context.Context) (wire.AuditVerifyResult, erro
 	return wire.AuditVerifyResult{Entries: rep.Entries, Head: rep.Head, OK: rep.BrokenAt == 0, BrokenAt: rep.BrokenAt, Detail: rep.Detail}, err
 }
 
+// auditPage is how many bytes of entries a page of the audit log has at most,
+// unless one entry alone has more: a line holds it.
+const auditPage = 900 << 10
+
+// AuditRead returns a page of the audit log.
+func (s *Service) AuditRead(_ context.Context, p wire.AuditReadParams) (wire.AuditReadResult, error) {
+	page, err := s.db.AuditPage(p.After, p.Limit, auditPage)
+	var damaged *store.DamagedError
+	if errors.As(err, &damaged) {
+		err = wire.Errorf(wire.CodeUnavailable, "The audit log is damaged: %s. Run `reeve audit verify`.", damaged.Detail)
+	}
+	return wire.AuditReadResult{Entries: page.Entries, Next: page.Last, More: page.More}, err
+}
+
 // MissionStart proposes a mission.
 func (s *Service) MissionStart(ctx context.Context, a server.Actor, p wire.MissionStartParams) (wire.MissionStartResult, error) {
 	leave, err := s.enter()

@@ -306,7 +306,7 @@ func TestCanary(t *testing.T) {
 
 	for _, args := range [][]string{
 		{"credentials", "--json"}, {"doctor", "--json"}, {"approvals", "--all", "--json"}, {"show", mi.ID, "--json"}, {"show", bridge.mission.ID, "--json"},
-		{"logs", mi.ID, "--json"}, {"logs", bridge.mission.ID}, {"ls", "--all", "--json"}, {"audit", "verify", "--json"}, {"service", "status", "--json"}, {"providers", "--json"},
+		{"logs", mi.ID, "--json"}, {"logs", bridge.mission.ID}, {"ls", "--all", "--json"}, {"audit", "verify", "--json"}, {"audit", "export"}, {"service", "status", "--json"}, {"providers", "--json"},
 	} {
 		r := m.run(args...)
 		said("reeve "+strings.Join(args, " "), r, r.code)

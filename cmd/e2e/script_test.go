@@ -56,6 +56,7 @@ import (
 //	                           there, and is VALUE, or matches it when it is /in slashes/
 //	set NAME PATH              put what stands at PATH of the last output in $NAME
 //	lines PATH...              every line of the last output is a JSON object with these
+//	chain FILE HEAD            its lines are an audit log that holds, and ends with HEAD
 //	count N TEXT               the last output has TEXT so many times
 //	visible [prose]            nothing in the last output could hide anything; prose may
 //	                           hold joiners, which emoji and some scripts need
@@ -344,6 +345,7 @@ func (s *script) commands() map[string]func(*testscript.TestScript, bool, []stri
 				ts.Fatalf("there are no lines")
 			}
 		},
+		"chain": chain,
 		"count": func(ts *testscript.TestScript, args []string) {
 			if n := strings.Count(ts.ReadFile("stdout"), args[1]); n != number(ts, args[0]) {
 				ts.Fatalf("%q stands there %d times", args[1], n)

@@ -62,6 +62,7 @@ type Backend interface {
 	CancelUpdate(ctx context.Context, a Actor, owner <-chan struct{}) (wire.UpdateResult, error)
 	Check(ctx context.Context) (wire.CheckResult, error)
 	AuditVerify(ctx context.Context) (wire.AuditVerifyResult, error)
+	AuditRead(ctx context.Context, p wire.AuditReadParams) (wire.AuditReadResult, error)
 	ProviderAdd(ctx context.Context, a Actor, p wire.ProviderAddParams) (wire.ProviderResult, error)
 	ProviderRemove(ctx context.Context, a Actor, p wire.ProviderRemoveParams) (wire.ProviderResult, error)
 	ProviderList(ctx context.Context, p wire.ProviderListParams) (wire.ProviderListResult, error)

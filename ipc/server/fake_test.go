@@ -112,6 +112,9 @@ func (f *fake) Check(context.Context) (wire.CheckResult, error) {
 	return wire.CheckResult{}, fmt.Errorf("open /secret/path: no such file")
 }
 func (f *fake) AuditVerify(context.Context) (wire.AuditVerifyResult, error) { panic("a bug") }
+func (f *fake) AuditRead(_ context.Context, p wire.AuditReadParams) (wire.AuditReadResult, error) {
+	return wire.AuditReadResult{Entries: []json.RawMessage{}, Next: uint64(p.Limit)}, nil
+}
 func (f *fake) ProviderAdd(context.Context, Actor, wire.ProviderAddParams) (wire.ProviderResult, error) {
 	return wire.ProviderResult{}, nil
 }

@@ -61,6 +61,7 @@ func init() {
 
 		wire.MethodServiceCheck: bindSlow(person, noLane, tell(Backend.Check)),
 		wire.MethodAuditVerify:  bindSlow(person, noLane, tell(Backend.AuditVerify)),
+		wire.MethodAuditRead:    bind(person, noLane, auditRead),
 		wire.MethodServiceStop:  bind(decide, noLane, act(Backend.Stop)),
 		wire.MethodServicePrepareUpdate: bind(decide, noLane, func(ctx context.Context, k call, p wire.PrepareUpdateParams) (wire.PrepareUpdateResult, error) {
 			return k.b.PrepareUpdate(ctx, k.actor, p, k.c.gone)
@@ -342,6 +343,17 @@ func missionList(ctx context.Context, k call, p wire.MissionListParams) (wire.Mi
 		p.Limit = most
 	}
 	return k.b.MissionList(ctx, p)
+}
+
+func auditRead(ctx context.Context, k call, p wire.AuditReadParams) (wire.AuditReadResult, error) {
+	const most = 1000
+	if p.Limit < 0 || p.Limit > most {
+		return wire.AuditReadResult{}, wire.InvalidField("limit", "must be between 1 and 1,000, or left out")
+	}
+	if p.Limit == 0 {
+		p.Limit = most
+	}
+	return k.b.AuditRead(ctx, p)
 }
 
 func roomMessages(ctx context.Context, k call, p wire.RoomMessagesParams) (wire.RoomMessagesResult, error) {

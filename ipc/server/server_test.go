@@ -41,6 +41,7 @@ func TestBadInputIsAnsweredAndTheConnectionLives(t *testing.T) {
 		{`{"version":2,"id":"9","method":"watch","params":{"topics":["nope"]}}`, "9", `"nope"`, wire.CodeInvalidParams},
 		{`{"version":2,"id":"10","method":"watch","params":{"topics":[]}}`, "10", "topics is missing or empty", wire.CodeInvalidParams},
 		{`{"version":2,"id":"11","method":"session.get_messages","params":{"session":"s1","limit":1001}}`, "11", "limit must be", wire.CodeInvalidParams},
+		{`{"version":2,"id":"14","method":"audit.read","params":{"limit":1001}}`, "14", "limit must be", wire.CodeInvalidParams},
 		{`{"version":2,"id":"12","method":"mission.stop","params":{"id":"m1","request_key":"` + long + `"}}`, "12", "request_key is longer", wire.CodeInvalidParams},
 		{`{"version":2,"id":"13","method":"session.attach","params":{"session":"x1"}}`, "13", "no session", wire.CodeNotFound},
 	} {
@@ -271,7 +272,7 @@ func TestEveryMethodOfTheProtocolIsServed(t *testing.T) {
 		wire.MethodMissionGet, wire.MethodMissionSteer, wire.MethodMissionPause, wire.MethodMissionResume, wire.MethodMissionStop,
 		wire.MethodMissionRecover, wire.MethodMissionCancel, wire.MethodMissionChanges, wire.MethodMissionWorktree, wire.MethodApprovalList, wire.MethodApprovalGet, wire.MethodApprovalAnswer,
 		wire.MethodRuleList, wire.MethodRuleAdd, wire.MethodRuleEdit, wire.MethodRuleRevoke, wire.MethodSessionAttach,
-		wire.MethodSessionDetach, wire.MethodSessionMessages, wire.MethodBlobRead, wire.MethodProviderList, wire.MethodAuditVerify,
+		wire.MethodSessionDetach, wire.MethodSessionMessages, wire.MethodBlobRead, wire.MethodProviderList, wire.MethodAuditVerify, wire.MethodAuditRead,
 		wire.MethodRoomList, wire.MethodRoomMessages, wire.MethodRoomSend, wire.MethodEffectList, wire.MethodEffectSettle,
 		wire.MethodBindWorker, wire.MethodVerifyWorker, wire.MethodCheckpoint, wire.MethodBorrow, wire.MethodPrepareEffect,
 		wire.MethodCompleteEffect, wire.MethodExecuteTool} {

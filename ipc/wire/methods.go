@@ -1,6 +1,9 @@
 package wire
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Methods of the service socket.
 const (
@@ -37,6 +40,7 @@ const (
 	MethodProviderAdd     = "provider.add"
 	MethodProviderRemove  = "provider.remove"
 	MethodAuditVerify     = "audit.verify"
+	MethodAuditRead       = "audit.read"
 )
 
 // NegotiateParams may name the versions a client speaks; empty means 1 and 2.
@@ -393,4 +397,35 @@ type AuditVerifyResult struct {
 	OK       bool   `json:"ok"`
 	BrokenAt uint64 `json:"broken_at,omitempty"`
 	Detail   string `json:"detail,omitempty"`
+}
+
+// AuditReadParams reads a page of the audit log after the entry of that number;
+// Limit is at most 1,000 entries, and a page ends early before it would outgrow
+// a line.
+type AuditReadParams struct {
+	After uint64 `json:"after,omitempty"`
+	Limit int    `json:"limit,omitempty"`
+}
+
+// AuditReadResult is a page; Next continues it. Each entry is an AuditEntry, byte
+// for byte as it is stored: its hash is made of these bytes.
+type AuditReadResult struct {
+	Entries []json.RawMessage `json:"entries"`
+	Next    uint64            `json:"next"`
+	More    bool              `json:"more"`
+}
+
+// AuditEntry is one link of the audit chain. Hash is over Prev and all other
+// fields, so whoever has the entries can check them.
+type AuditEntry struct {
+	Seq      uint64          `json:"seq"`
+	Time     time.Time       `json:"time"`
+	Kind     string          `json:"kind"`
+	Actor    string          `json:"actor,omitempty"`
+	Mission  string          `json:"mission,omitempty"`
+	Approval string          `json:"approval,omitempty"`
+	Text     string          `json:"text,omitempty"`
+	Data     json.RawMessage `json:"data,omitempty"`
+	Prev     string          `json:"prev"`
+	Hash     string          `json:"hash"`
 }

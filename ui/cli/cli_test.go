@@ -487,15 +487,6 @@ func TestDoctor(t *testing.T) {
 	w.expect(ExitFailed, "Put a backup in its place.", "2 things need", "doctor")
 }
 
-func TestAuditVerify(t *testing.T) {
-	w := newWorld(t, &fake{verify: wire.AuditVerifyResult{Entries: 7, Head: "abc", OK: true}})
-	w.expect(ExitOK, "7 entries, unbroken.\nHead abc", "", "audit", "verify")
-	w = newWorld(t, &fake{verify: wire.AuditVerifyResult{Entries: 1, Head: "abc", OK: true}})
-	w.expect(ExitOK, "1 entry, unbroken.\n", "", "audit", "verify")
-	w = newWorld(t, &fake{verify: wire.AuditVerifyResult{Entries: 7, BrokenAt: 3, Detail: "hash differs"}})
-	w.expect(ExitFailed, "", "The audit log is broken at entry 3: hash differs.", "audit", "verify")
-}
-
 func TestInternalPrograms(t *testing.T) {
 	w := newWorld(t, nil)
 	w.expect(9, "--inner|/x/a-1", "", "guard", "--inner", "/x/a-1")

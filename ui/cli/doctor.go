@@ -148,40 +148,6 @@ func (a *app) display() wire.Check {
 	return c
 }
 
-func (a *app) audit() *cobra.Command {
-	c := &cobra.Command{
-		Use: "audit", Short: "Check the audit log",
-		Long:    "Every approval, answer, refusal and start is in an append-only log whose entries are chained by their hashes.",
-		Example: "  reeve audit verify",
-		Args:    noArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(&cobra.Command{
-		Use: "verify", Short: "Check that nobody edited the audit log",
-		Long: `Check the whole chain of the audit log. Keep the head that it prints somewhere
-else: only a head from elsewhere shows an edit by a program that runs as you.`,
-		Example: "  reeve audit verify --json",
-		Args:    noArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			r, err := call[wire.AuditVerifyResult](c.Context(), a, wire.MethodAuditVerify, nil)
-			if err != nil {
-				return err
-			}
-			if a.json {
-				err = a.printJSON(r)
-			} else if r.OK {
-				fmt.Fprintf(a.Stdout, "%s, unbroken.\nHead %s\n", model.Count(int(r.Entries), "entry", "entries"), r.Head)
-			}
-			if err == nil && !r.OK {
-				return &Failure{Exit: ExitFailed, What: fmt.Sprintf("The audit log is broken at entry %d: %s.", r.BrokenAt, strings.TrimSuffix(model.Clean(r.Detail), ".")),
-					Next: "Somebody edited the database; compare it with a head that you kept elsewhere."}
-			}
-			return err
-		},
-	})
-	return c
-}
-
 func (a *app) versionLine() string {
 	return fmt.Sprintf("reeve %s (%s, %s/%s)", a.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

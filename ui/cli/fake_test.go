@@ -87,6 +87,8 @@ type fake struct {
 	answers   []wire.AnswerParams
 	steered   string
 	verify    wire.AuditVerifyResult
+	audit     []string // its entries
+	onAudit   func()   // before each page
 	checks    []wire.Check
 	live      int // missions that run
 	secrets   []wire.Credential
@@ -193,6 +195,27 @@ func (f *fake) Check(context.Context) (wire.CheckResult, error) {
 	return wire.CheckResult{Checks: slices.Clone(f.checks)}, nil
 }
 func (f *fake) AuditVerify(context.Context) (wire.AuditVerifyResult, error) { return f.verify, nil }
+
+// AuditRead tells two entries a page.
+func (f *fake) AuditRead(_ context.Context, p wire.AuditReadParams) (wire.AuditReadResult, error) {
+	f.mu.Lock()
+	do := f.onAudit
+	f.mu.Unlock()
+	if do != nil {
+		do()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.refuse != nil && p.After > 0 {
+		return wire.AuditReadResult{}, f.refuse
+	}
+	next := min(p.After+2, uint64(len(f.audit)))
+	r := wire.AuditReadResult{Entries: []json.RawMessage{}, Next: next, More: next < uint64(len(f.audit))}
+	for _, line := range f.audit[p.After:next] {
+		r.Entries = append(r.Entries, json.RawMessage(line))
+	}
+	return r, nil
+}
 func (f *fake) ProviderAdd(_ context.Context, _ server.Actor, p wire.ProviderAddParams) (wire.ProviderResult, error) {
 	return wire.ProviderResult{Provider: wire.Provider{Name: "acp:" + p.Name, Title: p.Name, Own: true, Problem: p.Name + " is not installed: there is no program " + p.Command + ".", Fix: "Install it."}}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Kinds of audit entries.
@@ -157,6 +158,39 @@ func (db *DB) Audit(from uint64, limit int) ([]AuditEntry, error) {
 		})
 	})
 	return entries, err
+}
+
+// AuditPage is a part of the chain, its entries as they are stored.
+type AuditPage struct {
+	Entries []json.RawMessage
+	Last    uint64 // number of the last entry, or the one that the page was to follow
+	More    bool   // there are later entries
+}
+
+// AuditPage reads the entries that follow number after: up to limit of them and
+// up to size bytes, but at least one where there is one. It looks where entries
+// lie, not at what they say of themselves, so pages neither repeat nor leave out
+// what somebody edited. It returns a *DamagedError at an entry that is no JSON.
+func (db *DB) AuditPage(after uint64, limit, size int) (AuditPage, error) {
+	page := AuditPage{Entries: []json.RawMessage{}, Last: after}
+	err := db.View(func(tx *Tx) error {
+		return tx.Scan(bucketAudit, auditKey(after), func(k, v []byte) (bool, error) {
+			if bytes.Equal(k, auditKey(after)) {
+				return true, nil
+			}
+			n := len(page.Entries)
+			if page.More = n == limit || n > 0 && len(v) > size; page.More {
+				return false, nil
+			}
+			if len(k) != 8 || !json.Valid(v) || !utf8.Valid(v) {
+				return false, damaged(db.path, fmt.Sprintf("the entry after number %d can't be read", page.Last))
+			}
+			page.Entries, page.Last = append(page.Entries, bytes.Clone(v)), binary.BigEndian.Uint64(k)
+			size -= len(v)
+			return true, nil
+		})
+	})
+	return page, err
 }
 
 // auditStep is how many entries one read transaction verifies, so that a long

@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,6 +109,70 @@ func TestAuditTamperingIsFound(t *testing.T) {
 				t.Errorf("check while open: %v", err)
 			}
 		})
+	}
+}
+
+// Pages hold every entry once and as it is stored, whatever comes meanwhile.
+func TestAuditPages(t *testing.T) {
+	path := t.TempDir() + "/reeve.db"
+	db := open(t, path, store.Options{})
+	add := func(n, size int) {
+		must(t, db.Update(ctx, func(tx *store.Tx) error {
+			for range n {
+				if err := tx.Audit(store.AuditEntry{Kind: store.AuditAnswer, Text: strings.Repeat("<", size)}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+	add(5, 100)
+	add(1, 5000) // more than a page may have
+	add(3, 100)
+	var lines []json.RawMessage
+	var sizes []int
+	for after, more := uint64(0), true; more && len(sizes) < 9; {
+		page, err := db.AuditPage(after, 4, 1000)
+		must(t, err)
+		lines, sizes = append(lines, page.Entries...), append(sizes, len(page.Entries))
+		if len(sizes) == 2 {
+			add(1, 100)
+		}
+		after, more = page.Last, page.More
+	}
+	// At 1,000 bytes a page ends after three; the large one has one of its own.
+	if !slices.Equal(sizes, []int{3, 2, 1, 3, 1}) {
+		t.Errorf("pages of %v entries", sizes)
+	}
+	if page, err := db.AuditPage(0, 4, 1<<20); err != nil || len(page.Entries) != 4 || page.Last != 4 || !page.More {
+		t.Errorf("%d entries, the last %d, more %v, %v", len(page.Entries), page.Last, page.More, err)
+	}
+	for _, beyond := range []uint64{10, 11, math.MaxUint64} {
+		if page, err := db.AuditPage(beyond, 4, 1000); err != nil || page.Entries == nil || len(page.Entries) > 0 || page.Last != beyond || page.More {
+			t.Errorf("after %d: %+v %v", beyond, page, err)
+		}
+	}
+	must(t, db.Close())
+	raw(t, path, func(tx *bbolt.Tx) error {
+		b := tx.Bucket([]byte("store.audit"))
+		for i, line := range lines {
+			if !bytes.Equal(line, b.Get(auditKey(uint64(i+1)))) {
+				t.Errorf("entry %d is %s", i+1, line)
+			}
+		}
+		// What somebody edited neither hides nor repeats an entry.
+		return errors.Join(b.Put(auditKey(3), bytes.Replace(lines[2], []byte(`"seq":3`), []byte(`"seq":1`), 1)), b.Put(auditKey(9), []byte("{")))
+	})
+	if len(lines) != 10 {
+		t.Errorf("%d entries", len(lines))
+	}
+	db = open(t, path, store.Options{})
+	if page, err := db.AuditPage(0, 8, 1<<20); err != nil || len(page.Entries) != 8 || page.Last != 8 {
+		t.Errorf("%d entries, the last %d, %v", len(page.Entries), page.Last, err)
+	}
+	var damage *store.DamagedError
+	if _, err := db.AuditPage(0, 9, 1<<20); !errors.As(err, &damage) || !strings.Contains(damage.Detail, "after number 8") {
+		t.Errorf("%v", err)
 	}
 }
 
