@@ -4,6 +4,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,7 +45,7 @@ type Options struct {
 	Keychain *keychain.Keychain
 	Now      func() mission.Instant
 	// Log gets what a person at the terminal should see; everything goes to
-	// the rotated log file as well.
+	// the rotated log file as well. A regular file gets it until the service serves.
 	Log io.Writer
 	// Ready is called once the socket answers.
 	Ready func(wire.NegotiateResult)
@@ -122,10 +123,8 @@ func run(ctx context.Context, o Options, m manager) error {
 	}
 	logFile := &lumberjack.Logger{Filename: s.path("logs", "service.log"), MaxSize: 10, MaxBackups: 5}
 	defer logFile.Close()
-	var out io.Writer = logFile
-	if o.Log != nil {
-		out = io.MultiWriter(logFile, o.Log)
-	}
+	told := &says{w: cmp.Or[io.Writer](o.Log, io.Discard)}
+	out := io.MultiWriter(logFile, told)
 	s.log = slog.New(slog.NewTextHandler(out, nil))
 
 	db, err := store.Open(s.path("reeve.db"), store.Options{AppVersion: o.Version, Now: func() time.Time { return o.Now().Wall }})
@@ -136,6 +135,11 @@ func run(ctx context.Context, o Options, m manager) error {
 		return err
 	}
 	defer db.Close()
+	crashed, crashless, err := s.keepCrash() // now that no other service has this state
+	if err != nil {
+		return err
+	}
+	defer crashless()
 	s.agents = agents.In(o.StateDir)
 	s.db, s.blobs = db, store.OpenBlobs(s.path("blobs"))
 	generation, err := db.BeginGeneration(ctx)
@@ -176,6 +180,9 @@ func run(ctx context.Context, o Options, m manager) error {
 		s.log.Info("ending before serving")
 		return nil
 	}
+	if crashed != "" {
+		notes = append([]string{crashed}, notes...)
+	}
 	s.notes = append(notes, s.takeManifest(ctx)...)
 	for _, n := range s.notes {
 		s.log.Info(n)
@@ -192,6 +199,7 @@ func run(ctx context.Context, o Options, m manager) error {
 	// It is closed below, with the reason; the end of ctx has none.
 	go func() { ended <- s.srv.Serve(context.WithoutCancel(ctx)) }()
 	s.log.Info("serving", "socket", o.Socket, "generation", generation, "pid", s.id.PID, "version", o.Version)
+	told.served()
 	if o.Ready != nil {
 		o.Ready(s.id)
 	}
