@@ -234,6 +234,10 @@ func TestShowAllBeforeAllowing(t *testing.T) {
 		w.v.OpenPart(i)
 	}
 	w.draw()
+	if !w.allow.Disabled() {
+		t.Error("allow is armed while the end is below the window")
+	}
+	press(w, fyne.KeyEnd)
 	if w.allow.Disabled() {
 		t.Fatal("allow is not armed when all is shown")
 	}

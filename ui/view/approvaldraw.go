@@ -23,7 +23,7 @@ func (w *approvalWindow) draw() {
 	w.drawBody()
 	w.drawFoot()
 	w.dropMenu()
-	page := kit.Col(0, head, kit.Grow(scroll(kit.Pad(0, 24, 16, 24, w.body))))
+	page := kit.Col(0, head, kit.Grow(w.page()))
 	w.root.Objects = []fyne.CanvasObject{kit.NewFill(kit.Surface), kit.Col(0, kit.Grow(kit.Sized(0, 0, page, w.over)), kit.HLine(),
 		kit.Over(kit.Side, kit.Pad(14, 24, 14, 24, w.foot)))}
 	w.changed()
@@ -42,18 +42,25 @@ func (w *approvalWindow) drawBody() {
 	if !w.ready && w.problem == "" {
 		all = append(all, kit.Note(say.T("Reading what it asks for")))
 	}
+	w.parts = map[int]fyne.CanvasObject{}
+	draws := func(o fyne.CanvasObject, parts ...int) fyne.CanvasObject {
+		for _, i := range parts {
+			w.parts[i] = o
+		}
+		return o
+	}
 	for i := 0; i < len(v.Parts); i++ {
 		p := v.Parts[i]
 		if p.Label == "File" && i+1 < len(v.Parts) && v.Parts[i+1].Kind == model.PartDiff {
 			i++
-			all = append(all, w.part(i, v.Parts[i], &p)) // the file heads its change
+			all = append(all, draws(w.part(i, v.Parts[i], &p), i-1, i)) // the file heads its change
 			continue
 		}
 		if w.question != nil && p.Label == "Question" {
-			all = append(all, w.part(i, p, nil), w.question.root)
+			all = append(all, draws(w.part(i, p, nil), i), w.question.root)
 			continue
 		}
-		all = append(all, w.part(i, p, nil))
+		all = append(all, draws(w.part(i, p, nil), i))
 	}
 	if n := v.HiddenCount(); n > 0 {
 		all = append(all, legend(v.Hidden, n))

@@ -34,6 +34,7 @@ type approvalWindow struct {
 	win  fyne.Window
 	root *fyne.Container
 	gate *kit.Gate
+	sight
 
 	id      string
 	v       model.Approval
@@ -118,6 +119,8 @@ func (w *approvalWindow) keys(c fyne.Canvas) {
 			w.escape()
 		case enter(e) && c.Focused() == nil:
 			w.deny.TypedKey(e)
+		case w.menu == nil:
+			w.scrollKey(e.Name)
 		}
 	})
 	if dc, ok := c.(desktop.Canvas); ok {
@@ -158,12 +161,16 @@ func (w *approvalWindow) armed() bool {
 // shown for a while.
 func (w *approvalWindow) show(id string) {
 	a, ok := w.d.st.Approval(id)
-	if !ok || id == w.id {
+	if !ok {
 		return
 	}
 	w.gate.Reset()
+	if id == w.id { // it was raised over what the person was doing
+		w.onScreen()
+		return
+	}
 	w.id, w.ready, w.busy, w.problem, w.reason, w.said, w.settled, w.question = id, false, "", "", false, "", "", nil
-	w.since = time.Time{}
+	w.since, w.seen = time.Time{}, map[int]bool{}
 	if ref, big := model.SubjectBlob(a); big {
 		w.v = model.Approval{Title: say.T("Allow this?")}
 		w.draw()
@@ -193,6 +200,7 @@ func (w *approvalWindow) present(a wire.Approval) {
 	w.draw()
 	if w.win != nil {
 		w.win.SetTitle(w.v.Title)
+		w.fit()
 		w.onScreen()
 	}
 }
@@ -204,6 +212,7 @@ func (w *approvalWindow) onScreen() {
 	}
 	w.since = w.d.now()
 	w.focus()
+	w.changed()
 	w.d.after(armDelay+10*time.Millisecond, w.changed)
 }
 
@@ -255,6 +264,7 @@ func (w *approvalWindow) waits() bool {
 
 // changed brings counter and buttons in line.
 func (w *approvalWindow) changed() {
+	w.note()
 	pending := w.d.st.Pending("")
 	i := slices.IndexFunc(pending, func(a wire.Approval) bool { return a.ID == w.id })
 	text := ""
@@ -274,7 +284,7 @@ func (w *approvalWindow) changed() {
 	enable(w.next, i >= 0 && i < len(pending)-1)
 	free := w.armed() && w.busy == "" && w.settled == ""
 	if w.allow != nil {
-		can := free && w.v.CanAllow() && !w.reason
+		can := free && w.canAllow() && !w.reason
 		if w.question != nil {
 			can = can && w.question.answer() != ""
 		}
@@ -302,6 +312,8 @@ func (w *approvalWindow) hintText() string {
 		return say.T("Enter denies. Esc leaves it waiting.")
 	case len(w.v.MustOpen()) > 0:
 		return say.T("Show all lines to allow. Enter denies. Esc leaves it waiting.")
+	case w.armed() && w.settled == "" && !w.sawAll():
+		return say.T("Scroll to the end to allow, or press Page Down. Enter denies. Esc leaves it waiting.")
 	case w.question != nil:
 		return say.T("Esc leaves it waiting. Answering needs a click, or Tab and Space.")
 	}
@@ -331,9 +343,9 @@ func (w *approvalWindow) forward() {
 }
 
 // answer tells the service what the person decided. What allows, or makes a
-// rule, needs that everything was shown.
+// rule, needs that everything was in sight.
 func (w *approvalWindow) answer(doing string, p wire.AnswerParams) {
-	if !w.armed() || w.busy != "" || w.settled != "" || (p.Allow || p.For != "") && !w.v.CanAllow() {
+	if !w.armed() || w.busy != "" || w.settled != "" || (p.Allow || p.For != "") && !w.canAllow() {
 		return
 	}
 	p.RequestKey, p.ID, p.Digest = requestKey(), w.id, w.v.Digest

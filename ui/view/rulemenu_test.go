@@ -88,6 +88,10 @@ func TestMenuWaitsForHiddenParts(t *testing.T) {
 		w.v.OpenPart(i)
 	}
 	w.draw()
+	if !w.more.Disabled() {
+		t.Error("a rule can be made of what lies below the window")
+	}
+	press(w, fyne.KeyEnd)
 	if w.more.Disabled() {
 		t.Error("a rule can't be made when all is shown")
 	}
