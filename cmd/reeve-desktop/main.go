@@ -63,7 +63,7 @@ func run(hidden bool) (relaunch []string, err error) {
 		return nil, err
 	}
 	ctx := context.Background()
-	instance, err := view.Claim(ctx, sock.Beside(socket, "desktop"), view.Wish(hidden))
+	instance, err := view.Claim(ctx, sock.Beside(socket, "desktop"), view.Show{Show: view.ShowMain})
 	if view.Raised(err) {
 		return nil, nil
 	}

@@ -224,7 +224,6 @@ func (d *desk) changed() {
 // show does what a later start of the program, or a notification, asks for.
 func (d *desk) show(s Show) {
 	switch {
-	case s.Show == ShowNothing:
 	case s.Show == ShowApproval && s.ID != "":
 		d.review(s.ID)
 	case s.Show == ShowMission && s.ID != "":

@@ -16,7 +16,6 @@ import (
 
 // What a later start can ask the running program to show.
 const (
-	ShowNothing  = "nothing"
 	ShowMain     = "main"
 	ShowMission  = "mission"
 	ShowApproval = "approval"
@@ -27,15 +26,6 @@ const (
 type Show struct {
 	Show string `json:"show"`
 	ID   string `json:"id,omitempty"`
-}
-
-// Wish is what a start of the program asks of one that runs already: to come to
-// the front, or nothing when it was to begin without a window, as at log-on.
-func Wish(hidden bool) Show {
-	if hidden {
-		return Show{Show: ShowNothing}
-	}
-	return Show{Show: ShowMain}
 }
 
 // Instance is the claim to be the one desktop program of this user's state.

@@ -4,23 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
-
-	"github.com/reevehq/reeve/ui/view/kit"
 )
-
-// TestHiddenStartRaisesNothing: a start at log-on, while the program runs
-// already, brings nothing to the front.
-func TestHiddenStartRaisesNothing(t *testing.T) {
-	r := newRig(t, kit.Light)
-	busy(t, r)
-	if r.show(Wish(true)); r.main != nil {
-		t.Error("a hidden start opened the window")
-	}
-	if r.show(Wish(false)); r.main == nil {
-		t.Fatal("a start opened no window")
-	}
-	r.main.win.Close()
-}
 
 func TestSecondStartRaisesTheFirst(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run", "desktop.sock")
