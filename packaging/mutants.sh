@@ -8,7 +8,9 @@
 # way: its mutants are named and counted apart.
 # A mutant that doesn't compile is not caught; a test that fails without any
 # patch, or that is not there, proves nothing and ends the run.
-# Arguments are names of patches to try alone.
+# Arguments are names of patches to try alone. MUTANTS_SECONDS bounds the time: no
+# other package's mutants are begun after it, nor a mutant; how many were left out
+# is said. Each commit begins at another place, so that it isn't always the same.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -16,6 +18,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 export GIT_CEILING_DIRECTORIES="$work" # git apply works without a repository
+began=$(date +%s)
 
 if [ $# -eq 0 ]; then
   set -- "$root"/testdata/mutants/*.patch
@@ -26,29 +29,33 @@ else
   done
 fi
 
+late() { [ -n "${MUTANTS_SECONDS:-}" ] && [ $(($(date +%s) - began)) -ge "$MUTANTS_SECONDS" ]; }
+
 # Each of the halves below works in a tree of its own, $here, and leaves there
 # what it found: half of the time goes by while one processor links a test.
 build() { go test -c -vet=off -ldflags='-s -w' -o "$here/tests" "$1" >"$here/out" 2>&1; }
-run() { (cd "$1" && "$here/tests" -test.v -test.run "$2" -test.count=1 -test.timeout "$3") >"$here/out" 2>&1; }
+run() { (cd "$1" && "$here/tests" -test.v -test.run "$2" -test.count=1 -test.timeout "$3") </dev/null >"$here/out" 2>&1; }
 
-# whole runs each test without any patch, and notes how long it took.
+# whole runs the tests that a package's mutants name without any patch, and notes
+# how long each took. One that fails gets a second try, which is said.
 whole() {
-  last=
-  : >"$here/skipped"
-  while read -r pkg re; do
-    if { [ "$pkg" = "$last" ] || build "$pkg"; } && began=$(date +%s) && run "$pkg" "$re" 5m && ! grep -q 'no tests to run' "$here/out"; then
-      last=$pkg
-      echo "$(($(date +%s) - began)) $pkg $re" >>"$here/took"
-      if ! grep -q '^--- PASS' "$here/out"; then
-        sed -n 's/^ *[a-z_]*\.go:[0-9]*: /mutants: not here: /p' "$here/out" | head -1
-        echo "$pkg $re" >>"$here/skipped"
-      fi
-      continue
+  build "$pkg" || { cat "$here/out"; echo "mutants: the tests of $pkg don't compile without any patch"; return 1; }
+  grep "^$pkg|" "$here/list" | cut -d'|' -f2 | sort -u >"$here/proofs"
+  while read -r proof; do
+    from=$(date +%s)
+    if ! run "$pkg" "$proof" 5m; then
+      cat "$here/out"
+      echo "mutants: $pkg $proof failed once without any patch"
+      from=$(date +%s)
+      run "$pkg" "$proof" 5m || { cat "$here/out"; echo "mutants: $pkg $proof doesn't pass without any patch"; return 1; }
     fi
-    cat "$here/out"
-    echo "mutants: $pkg $re doesn't pass without any patch"
-    return 1
-  done
+    ! grep -q 'no tests to run' "$here/out" || { echo "mutants: $pkg has no test $proof"; return 1; }
+    echo "$(($(date +%s) - from)) $pkg $proof" >>"$here/took"
+    if ! grep -q '^--- PASS' "$here/out"; then
+      sed -n 's/^ *[a-z_]*\.go:[0-9]*: /mutants: not here: /p' "$here/out" | head -1
+      echo "$pkg $proof" >>"$here/skipped"
+    fi
+  done <"$here/proofs"
 }
 
 # survives says whether the test passes with the patch. Hanging is red, too, and
@@ -61,58 +68,79 @@ survives() {
   done
 }
 
-# broken runs the test of each patch with it.
+# broken runs the test of a patch with it.
 broken() {
-  while read -r patch; do
-    name=$(basename "$patch" .patch)
-    read -r _ _ pkg re <"$patch"
-    bad= try=1
-    if grep -qxF "$pkg $re" "$here/skipped"; then
-      echo "$name: $pkg $re can't run here"
-      continue
-    fi
-    if ! git apply "$patch"; then
-      bad="the patch no longer applies"
-    else
-      if ! build "$pkg"; then
-        cat "$here/out"
-        bad="it does not compile"
-      elif survives; then
-        bad="SURVIVED $pkg $re"
-      fi
-      git apply -R "$patch"
-    fi
-    [ -n "$bad" ] || [ "$try" = 1 ] || echo "$name: not before try $try"
-    echo "$name: ${bad:-caught}"
-  done
+  name=$(basename "$patch" .patch) bad= try=1
+  if grep -qxF "$pkg $re" "$here/skipped"; then
+    echo "$name: $pkg $re can't run here"
+    return
+  fi
+  if ! git apply "$patch"; then
+    echo "$name: the patch no longer applies"
+    return
+  fi
+  if ! build "$pkg"; then
+    cat "$here/out"
+    bad="it does not compile"
+  elif survives; then
+    bad="SURVIVED $pkg $re"
+  fi
+  git apply -R "$patch"
+  [ -n "$bad" ] || [ "$try" = 1 ] || echo "$name: not before try $try"
+  echo "$name: ${bad:-caught}"
 }
 
+# half tries what $work/list.$1 names, package by package.
 half() {
   here=$work/$1
   git checkout-index -a --prefix="$here/tree/"
+  cp "$work/list.$1" "$here/list"
+  : >"$here/skipped"
   cd "$here/tree"
-  whole <"$work/proofs.$1" || return 1
-  broken <"$work/patches.$1"
+  last=
+  while IFS='|' read -r pkg re patch; do
+    if late; then
+      basename "$patch" >>"$work/left"
+      continue
+    fi
+    if [ "$pkg" != "$last" ]; then
+      whole || return 1
+      last=$pkg
+    fi
+    broken
+  done <"$here/list"
 }
 
 # A package's patches stay together, as its tests are built for each of them.
 for patch; do
   read -r _ _ pkg re <"$patch" || { echo "mutants: there is no $patch"; exit 1; }
   echo "$pkg|$re|$patch"
-done | sort | awk -F'|' -v work="$work" -v all=$# '
+done | sort >"$work/all"
+first=$((0x$(git rev-parse --short=7 HEAD) % $# + 1))
+{ tail -n +"$first" "$work/all"; head -n $((first - 1)) "$work/all"; } | awk -F'|' -v work="$work" -v all=$# '
   $1 != last && NR > all / 2 { half = 1 }
-  { last = $1; print $3 > work "/patches." half + 0; if (!seen[$1 " " $2]++) print $1, $2 > work "/proofs." half + 0 }'
-touch "$work/patches.0" "$work/proofs.0" "$work/patches.1" "$work/proofs.1"
-both() {
-  for n in 0 1; do
-    { half $n 2>&1 || : >"$work/bad"; } | tee "$work/said.$n" &
-  done
-  wait
-}
-both
-cat "$work/said.0" "$work/said.1" >"$work/said"
+  { last = $1; print > work "/list." half + 0 }'
+touch "$work/list.0" "$work/list.1" "$work/left"
+for n in 0 1; do
+  { half $n 2>&1 || : >"$work/bad"; } | tee "$work/said.$n" &
+done
+wait
+
+# What survived beside the other half is tried once more with nothing beside it.
+sed -n 's/: SURVIVED .*//p' "$work/said.0" "$work/said.1" | while read -r name; do
+  echo "mutants: $name is tried once more, alone" >&2
+  grep "/$name\.patch$" "$work/all"
+done >"$work/list.2"
+unset MUTANTS_SECONDS
+if [ -s "$work/list.2" ]; then
+  half 2 2>&1 || : >"$work/bad"
+fi >"$work/said.2"
+cat "$work/said.2"
+
+cat "$work/said.0" "$work/said.1" "$work/said.2" >"$work/said"
 caught=$(grep -c ': caught$' "$work/said" || true)
 unproven=$(grep -c ": .* can't run here$" "$work/said" || true)
-failed=$(($# - caught - unproven))
-echo "mutants: $caught passed, $failed failed, $unproven could not be tried here"
-[ ! -e "$work/bad" ] && [ "$failed" = 0 ] && [ "$caught" -gt 0 ]
+left=$(wc -l <"$work/left")
+failed=$(($# - caught - unproven - left))
+echo "mutants: $caught passed, $failed failed, $unproven could not be tried here, $left were left out for time"
+[ ! -e "$work/bad" ] && [ "$failed" = 0 ] && [ $((caught + left)) -gt 0 ]
