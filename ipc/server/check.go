@@ -2,6 +2,8 @@ package server
 
 import (
 	"cmp"
+	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/reevehq/reeve/ipc/wire"
@@ -17,6 +19,22 @@ func need(field, value string) *wire.Error {
 		return wire.InvalidField(field, "is missing or empty")
 	case len(value) > wire.MaxID:
 		return wire.InvalidField(field, "is longer than 128 bytes")
+	}
+	return nil
+}
+
+// limit refuses a number of entries that is negative or above most, and puts
+// normal in the place of one that was left out.
+func limit(n *int, normal, most int) *wire.Error {
+	if *n < 0 || *n > most {
+		said := strconv.Itoa(most)
+		if most >= 1000 {
+			said = fmt.Sprintf("%d,%03d", most/1000, most%1000)
+		}
+		return wire.InvalidField("limit", "must be between 1 and "+said+", or left out")
+	}
+	if *n == 0 {
+		*n = normal
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -335,38 +336,22 @@ func negotiate(_ context.Context, k call, p wire.NegotiateParams) (wire.Negotiat
 }
 
 func missionList(ctx context.Context, k call, p wire.MissionListParams) (wire.MissionListResult, error) {
-	const most = 200
-	if p.Limit < 0 || p.Limit > most {
-		return wire.MissionListResult{}, wire.InvalidField("limit", "must be between 1 and 200, or left out")
-	}
-	if p.Limit == 0 {
-		p.Limit = most
+	if bad := limit(&p.Limit, 200, 200); bad != nil {
+		return wire.MissionListResult{}, bad
 	}
 	return k.b.MissionList(ctx, p)
 }
 
 func auditRead(ctx context.Context, k call, p wire.AuditReadParams) (wire.AuditReadResult, error) {
-	const most = 1000
-	if p.Limit < 0 || p.Limit > most {
-		return wire.AuditReadResult{}, wire.InvalidField("limit", "must be between 1 and 1,000, or left out")
-	}
-	if p.Limit == 0 {
-		p.Limit = most
+	if bad := limit(&p.Limit, 1000, 1000); bad != nil {
+		return wire.AuditReadResult{}, bad
 	}
 	return k.b.AuditRead(ctx, p)
 }
 
 func roomMessages(ctx context.Context, k call, p wire.RoomMessagesParams) (wire.RoomMessagesResult, error) {
-	const most = 200
-	bad := need("room", p.Room)
-	if bad == nil && (p.Limit < 0 || p.Limit > most) {
-		bad = wire.InvalidField("limit", "must be between 1 and 200, or left out")
-	}
-	if bad != nil {
+	if bad := cmp.Or(need("room", p.Room), limit(&p.Limit, 200, 200)); bad != nil {
 		return wire.RoomMessagesResult{}, bad
-	}
-	if p.Limit == 0 {
-		p.Limit = most
 	}
 	return k.b.RoomMessages(ctx, p)
 }
@@ -396,16 +381,13 @@ func (k call) session(ctx context.Context, id string) (SessionRef, error) {
 }
 
 func messages(ctx context.Context, k call, p wire.MessagesParams) (wire.MessagesResult, error) {
-	const most, normal, pageBytes = 1000, 200, 900 << 10
+	const pageBytes = 900 << 10
 	ref, err := k.session(ctx, p.Session)
 	if err != nil {
 		return wire.MessagesResult{}, err
 	}
-	if p.Limit < 0 || p.Limit > most {
-		return wire.MessagesResult{}, wire.InvalidField("limit", "must be between 1 and 1,000, or left out")
-	}
-	if p.Limit == 0 {
-		p.Limit = normal
+	if bad := limit(&p.Limit, 200, 1000); bad != nil {
+		return wire.MessagesResult{}, bad
 	}
 	r := wire.MessagesResult{Session: ref.Session, Entries: []wire.Entry{}}
 	size := 0

@@ -40,8 +40,10 @@ func TestBadInputIsAnsweredAndTheConnectionLives(t *testing.T) {
 		{`{"version":2,"id":"8","method":"approval.answer","params":{"id":"a","allow":"yes","digest":"d"}}`, "8", "allow must be true or false", wire.CodeInvalidParams},
 		{`{"version":2,"id":"9","method":"watch","params":{"topics":["nope"]}}`, "9", `"nope"`, wire.CodeInvalidParams},
 		{`{"version":2,"id":"10","method":"watch","params":{"topics":[]}}`, "10", "topics is missing or empty", wire.CodeInvalidParams},
-		{`{"version":2,"id":"11","method":"session.get_messages","params":{"session":"s1","limit":1001}}`, "11", "limit must be", wire.CodeInvalidParams},
-		{`{"version":2,"id":"14","method":"audit.read","params":{"limit":1001}}`, "14", "limit must be", wire.CodeInvalidParams},
+		{`{"version":2,"id":"11","method":"session.get_messages","params":{"session":"s1","limit":1001}}`, "11", "limit must be between 1 and 1,000, or left out", wire.CodeInvalidParams},
+		{`{"version":2,"id":"14","method":"audit.read","params":{"limit":-1}}`, "14", "limit must be between 1 and 1,000, or left out", wire.CodeInvalidParams},
+		{`{"version":2,"id":"15","method":"mission.list","params":{"limit":201}}`, "15", "limit must be between 1 and 200, or left out", wire.CodeInvalidParams},
+		{`{"version":2,"id":"16","method":"room.messages","params":{"room":"r","limit":201}}`, "16", "limit must be between 1 and 200, or left out", wire.CodeInvalidParams},
 		{`{"version":2,"id":"12","method":"mission.stop","params":{"id":"m1","request_key":"` + long + `"}}`, "12", "request_key is longer", wire.CodeInvalidParams},
 		{`{"version":2,"id":"13","method":"session.attach","params":{"session":"x1"}}`, "13", "no session", wire.CodeNotFound},
 	} {
