@@ -39,6 +39,12 @@ providers)
 	;;
 *) echo "usage: test.sh all|unit|e2e|providers" >&2; exit 2 ;;
 esac
+# The race detector watches all that shares anything. What draws glyphs and pixels
+# for the pictures shares nothing, and takes more than half of their time with it.
+plain=
+for loops in github.com/go-text/typesetting golang.org/x/image github.com/srwiley image; do
+	plain="$plain -gcflags=$loops/...=-race=false"
+done
 # The real parts (a session bus, X11, agent programs) can be late once in thousands
 # of tests. A few that failed (six, a parent of subtests counts) are run once more and
 # named; a data race, a panic and more failures are final.
@@ -47,7 +53,7 @@ rm -f "$again"
 code=0
 go run gotest.tools/gotestsum@v1.13.0 --format pkgname --jsonfile .cache/test.json \
 	--rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails-abort-on-data-race --rerun-fails-report "$again" \
-	--packages "$(echo $pkgs)" -- -race -timeout 30m || code=$?
+	--packages "$(echo $pkgs)" -- -race $plain -timeout 30m || code=$?
 if [ -s "$again" ]; then
 	echo "test: failed once, and run a second time:"
 	sed 's/^/test:   /' "$again"
