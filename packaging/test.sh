@@ -53,7 +53,7 @@ rm -f "$again"
 code=0
 go run gotest.tools/gotestsum@v1.13.0 --format pkgname --jsonfile .cache/test.json \
 	--rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails-abort-on-data-race --rerun-fails-report "$again" \
-	--packages "$(echo $pkgs)" -- -race $plain -timeout 30m || code=$?
+	--packages "$(echo $pkgs)" -- -race $plain -timeout 45m || code=$?
 if [ -s "$again" ]; then
 	echo "test: failed once, and run a second time:"
 	sed 's/^/test:   /' "$again"
