@@ -25,13 +25,9 @@ func (s *Service) Check(ctx context.Context) (wire.CheckResult, error) {
 	c := checker{ctx: ctx, dir: s.o.StateDir, serving: true}
 	c.files()
 	c.journal(s.db.Check(), fmt.Sprintf("The database is sound; this is generation %d.", s.id.Generation))
-	rep, err := s.db.VerifyAudit(ctx)
-	if err == nil && rep.BrokenAt != 0 {
-		err = fmt.Errorf("the audit chain is broken at entry %d: %s", rep.BrokenAt, rep.Detail)
-	}
-	c.add("audit", err, fmt.Sprintf("%d entries, unbroken.", rep.Entries), "Somebody edited the database. Compare it with a head or an audit log that you kept elsewhere.")
+	c.audit(s.db.VerifyAudit(ctx))
 	c.contents()
-	_, err = exec.LookPath("git")
+	_, err := exec.LookPath("git")
 	c.add("git", err, "Git was found.", "Install git.")
 	list, err := s.providers()
 	c.add("agents", err, "Agents of your own are in "+s.agents.Path()+".", "Mend the file, or move it away.")
@@ -138,6 +134,13 @@ func (c *checker) journal(err error, fine string) {
 		fix = "Install that version; this one changes nothing in it."
 	}
 	c.add("journal", err, fine, fix)
+}
+
+func (c *checker) audit(rep store.AuditReport, err error) {
+	if err == nil && rep.BrokenAt != 0 {
+		err = fmt.Errorf("the audit chain is broken at entry %d: %s", rep.BrokenAt, rep.Detail)
+	}
+	c.add("audit", err, count(int(rep.Entries), "entry", "entries")+", unbroken.", "Somebody edited the database. Compare it with a head or an audit log that you kept elsewhere.")
 }
 
 // files checks who may use what: every file and directory is the person's
