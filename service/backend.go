@@ -190,7 +190,7 @@ func (s *Service) MissionRecover(ctx context.Context, _ server.Actor, p wire.Rec
 	if err != nil {
 		return wire.MissionStartResult{}, err
 	}
-	r, ask, err := s.sup.Recover(ctx, id, p.Ref, mission.Terms{Provider: p.Provider, Model: p.Model, Folder: p.Folder, Scope: p.Scope})
+	r, ask, err := s.sup.Recover(ctx, id, p.Ref, mission.Terms{Provider: p.Provider, Model: p.Model, Folder: p.Folder, Scope: p.Scope}, p.Env)
 	if err != nil {
 		return wire.MissionStartResult{}, err
 	}

@@ -496,7 +496,7 @@ func TestRecoveryIsANewRun(t *testing.T) {
 	}
 	_, err = h.finish(r, 2, e.Effect, "")
 	refused(t, err, wire.CodeConflict, "nobody knows") // only who did it could know
-	_, ask, err := h.s.sup.Recover(ctx, r.ID, lost.Ref(), r.Terms)
+	_, ask, err := h.s.sup.Recover(ctx, r.ID, lost.Ref(), r.Terms, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -193,7 +193,7 @@ func (s *Service) checkProvider(ctx context.Context, prop *supervisor.Proposal, 
 		}
 	}
 	if len(secrets) > 0 {
-		prop.Notes = append(prop.Notes, "What the agent runs could read its secrets: "+strings.Join(secrets, ", ")+".")
+		prop.Notes = append(prop.Notes, supervisor.CouldRead(secrets))
 	}
 	if prop.Terms.Endpoint == "" {
 		prop.Terms.Endpoint = found.Endpoint

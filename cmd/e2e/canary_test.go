@@ -207,20 +207,22 @@ func (m *machine) overhear(sessions ...string) func() []byte {
 }
 
 // TestCanary: marked secrets go every way that there is: set in the keychain and
-// in the encrypted file, handed over, given to an agent, borrowed and bound by a
-// worker's bridge, through crashes of the service and of a guard, and a
-// recovery. They are found nowhere but with the agent: in no argument and no
-// environment, no file, no log, no event, no export, nothing that a crash left, and nothing that the
-// socket carries to whoever watches.
+// in the encrypted file, handed over, in the environment of who starts and who
+// recovers a mission, given to an agent, borrowed and bound by a worker's bridge,
+// through crashes of the service and of a guard, and a recovery. They are found
+// nowhere but with the agent: in no argument and no environment, no file, no log,
+// no event, no export, nothing that a crash left, and nothing that the socket
+// carries to whoever watches.
 func TestCanary(t *testing.T) {
 	t.Parallel()
 	bus := keyring.Start(t, "")
 	bus.Unlocked()
 	secrets := map[string]string{
 		"the key in the keychain": marked(), "the key in the file": marked(), "the key that was handed over": marked(),
-		"the passphrase": marked(), "the token of a session": marked(), "a wrong passphrase": marked(),
+		"the key of the environment": marked(), "the passphrase": marked(), "the token of a session": marked(), "a wrong passphrase": marked(),
 	}
 	chain, file, handed := secrets["the key in the keychain"], secrets["the key in the file"], secrets["the key that was handed over"]
+	own := secrets["the key of the environment"]
 	passphrase, token := secrets["the passphrase"], secrets["the token of a session"]
 	h := newHunt(t, secrets)
 	m := newMachine(t)
@@ -233,7 +235,7 @@ func TestCanary(t *testing.T) {
 		}
 		h.look("what "+where+" printed", []byte(r.out+r.err))
 	}
-	names := []string{"OPENAI_API_KEY", "GEMINI_API_KEY", "MISTRAL_API_KEY"}
+	names := []string{"OPENAI_API_KEY", "GEMINI_API_KEY", "MISTRAL_API_KEY", "GROQ_API_KEY"}
 	repo := m.vault(names...)
 	said("set", m.typed(chain+"\n", "credentials", "set", "OPENAI_API_KEY", "--json"), 0)
 	said("set in the file", m.typed(file+"\n"+passphrase+"\n", "credentials", "set", "GEMINI_API_KEY", "--in", "file"), 0)
@@ -251,10 +253,10 @@ func TestCanary(t *testing.T) {
 	hand()
 
 	p := m.demoTerms(repo, "demo:command sh prove.sh\ndemo:command sh prove.sh")
-	p.Provider = "acp:vault"
+	p.Provider, p.Env["GROQ_API_KEY"] = "acp:vault", own
 	mi := v.begin(p)
 	ask, _ := v.asked(mi.ID, "prove.sh")
-	for _, name := range []string{"OPENAI_API_KEY (secret, from the keychain)", "GEMINI_API_KEY (secret, from the encrypted file)", "MISTRAL_API_KEY (secret, handed over)"} {
+	for _, name := range []string{"OPENAI_API_KEY (secret, from the keychain)", "GEMINI_API_KEY (secret, from the encrypted file)", "MISTRAL_API_KEY (secret, handed over)", `"GROQ_API_KEY (secret)"`} {
 		v.wait("the approval of "+name, func() bool {
 			for _, a := range v.approvals {
 				if a.Mission == mi.ID && strings.Contains(string(a.Subject), name) {
@@ -291,6 +293,10 @@ func TestCanary(t *testing.T) {
 		t.Fatal(err)
 	}
 	lost := v.lost(mi.ID)
+	said("recover without the key of the environment", m.run("recover", mi.ID), 4)
+	m.env = append(m.env, "GROQ_API_KEY="+own)
+	said("recover", m.run("recover", mi.ID), 0)
+	m.env = m.env[:len(m.env)-1]
 	ask = do[wire.MissionStartResult](v, wire.MethodMissionRecover, recovery(lost)).Approval
 	v.answer(ask, wire.AnswerParams{Allow: true})
 	v.wait("the encrypted file", func() bool { return slices.Contains(v.credentials.Wanted, "GEMINI_API_KEY") })
@@ -302,7 +308,7 @@ func TestCanary(t *testing.T) {
 		v.answer(ask, wire.AnswerParams{Allow: true})
 	}
 	v.phase(mi.ID, "completed")
-	proven(t, repo, chain, file, handed, chain, file, handed)
+	proven(t, repo, chain, file, handed, own, chain, file, handed, own)
 
 	for _, args := range [][]string{
 		{"credentials", "--json"}, {"doctor", "--json"}, {"approvals", "--all", "--json"}, {"show", mi.ID, "--json"}, {"show", bridge.mission.ID, "--json"},

@@ -217,15 +217,18 @@ type SteerParams struct {
 
 // RecoverParams asks for a mission whose guard is gone to go on. Ref is the
 // mission's recovery_ref; provider, model, scope and folder repeat its terms.
-// The deadline stays, so there is no duration.
+// The deadline stays, so there is no duration. Env is as in MissionStartParams;
+// of it are taken only secrets that came with the mission's proposal and that
+// the service no longer has.
 type RecoverParams struct {
-	RequestKey string `json:"request_key,omitempty"`
-	ID         string `json:"id"`
-	Ref        string `json:"recovery_ref"`
-	Provider   string `json:"provider"`
-	Model      string `json:"model,omitempty"`
-	Folder     string `json:"folder"`
-	Scope      string `json:"scope"`
+	RequestKey string            `json:"request_key,omitempty"`
+	ID         string            `json:"id"`
+	Ref        string            `json:"recovery_ref"`
+	Provider   string            `json:"provider"`
+	Model      string            `json:"model,omitempty"`
+	Folder     string            `json:"folder"`
+	Scope      string            `json:"scope"`
+	Env        map[string]string `json:"env,omitempty"`
 }
 
 // MissionResult carries one mission.

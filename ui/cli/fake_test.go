@@ -84,6 +84,7 @@ type fake struct {
 	note      string // what the removal of a credential is answered with
 	told      []any  // about credentials
 	started   *wire.MissionStartParams
+	recovered *wire.RecoverParams
 	answers   []wire.AnswerParams
 	steered   string
 	verify    wire.AuditVerifyResult
@@ -246,9 +247,10 @@ func (f *fake) MissionStart(_ context.Context, _ server.Actor, p wire.MissionSta
 	}
 	return wire.MissionStartResult{Mission: f.list[0], Approval: f.asks[0]}, nil
 }
-func (f *fake) MissionRecover(context.Context, server.Actor, wire.RecoverParams) (wire.MissionStartResult, error) {
+func (f *fake) MissionRecover(_ context.Context, _ server.Actor, p wire.RecoverParams) (wire.MissionStartResult, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.recovered = &p
 	return wire.MissionStartResult{Mission: f.list[0], Approval: f.asks[0]}, nil
 }
 func (f *fake) MissionList(context.Context, wire.MissionListParams) (wire.MissionListResult, error) {

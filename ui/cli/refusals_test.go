@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -284,6 +285,7 @@ func TestRecover(t *testing.T) {
 		approval.Subject{Mission: &approval.MissionSubject{Provider: "claude", Folder: "/home/me/code/parser", Scope: "Port it.", Minutes: 60, Notes: []string{"Turn 1 may have finished work."}}})}
 	w := newWorld(t, f)
 	w.terminal, w.vars["NO_COLOR"], w.stdin = true, "1", "y\n"
+	w.vars["ANTHROPIC_API_KEY"] = "sk-own"
 	out, _ := w.expect(ExitOK, "▲ Recover this mission?\nClaude Code would go on in ~/code/parser\n", "", "recover", "aaaaaa")
 	for _, want := range []string{"\n▲ Before you answer\n  Turn 1 may have finished work.\n", "Recover it? [y/N", "Recovered. Follow it with: reeve watch aaaaaa", "until 15:17, as before"} {
 		if !strings.Contains(out, want) {
@@ -293,6 +295,12 @@ func TestRecover(t *testing.T) {
 	if i, j := strings.Index(out, "Before you answer"), strings.Index(out, "Scope"); i < 0 || i > j {
 		t.Errorf("what is uncertain does not come first:\n%s", out)
 	}
+	// As with a start: what of the environment an agent may get, and nothing else.
+	f.with(func() {
+		if want := map[string]string{"HOME": "/home/me", "PATH": "/bin", "NO_COLOR": "1", "ANTHROPIC_API_KEY": "sk-own"}; !maps.Equal(f.recovered.Env, want) {
+			t.Errorf("environment %v", f.recovered.Env)
+		}
+	})
 	w.stdin = "n\n"
 	w.expect(ExitDenied, "", "You denied the recovery; the mission stays as it is.", "recover", "aaaaaa")
 	if len(f.taken()) != 2 {

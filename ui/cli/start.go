@@ -121,7 +121,10 @@ func (a *app) recover() *cobra.Command {
 		Long: `Ask to continue a mission whose worker ended without being told to, after a
 crash or a restart of the machine. The terms are those you allowed, and the time
 runs to the original deadline. The agent is told that its last turn may have
-done work that was not recorded.`,
+done work that was not recorded.
+
+A key that the mission took from your environment is in memory alone. Where a
+restart of the service lost it, it comes from your environment again.`,
 		Example: "  reeve recover 3k9x2f\n  reeve recover 3k9x2f --wait",
 		Args:    oneID("mission"), ValidArgsFunction: a.completeMissions,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -137,7 +140,7 @@ done work that was not recorded.`,
 			}
 			r, err := call[wire.MissionStartResult](ctx, a, wire.MethodMissionRecover, wire.RecoverParams{
 				RequestKey: requestKey(), ID: m.Mission.ID, Ref: ref, Provider: m.Mission.Provider,
-				Model: m.Mission.RequestedModel, Folder: m.Mission.Folder, Scope: m.Mission.Scope,
+				Model: m.Mission.RequestedModel, Folder: m.Mission.Folder, Scope: m.Mission.Scope, Env: a.environment(),
 			})
 			if err != nil {
 				return err

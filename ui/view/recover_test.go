@@ -118,7 +118,7 @@ func TestRecoverAsksAndOpensItsApproval(t *testing.T) {
 	r.reply = func(method string, params any) (any, error) {
 		if method == wire.MethodMissionRecover {
 			p := params.(wire.RecoverParams)
-			if p.Ref != "r-9" || p.Provider != "claude" || p.Model != "sonnet" || p.Folder != "/home/me/code/shop-web" || p.Scope == "" || p.RequestKey == "" {
+			if p.Ref != "r-9" || p.Provider != "claude" || p.Model != "sonnet" || p.Folder != "/home/me/code/shop-web" || p.Scope == "" || p.RequestKey == "" || p.Env["PATH"] != "/bin" {
 				t.Errorf("asked %+v", p)
 			}
 			a := startApproval(t)

@@ -248,22 +248,28 @@ func (w *recoverWindow) recover() {
 	}
 	w.busy = say.T("Asking")
 	w.refresh()
-	task(w.d, func(ctx context.Context) (wire.MissionStartResult, error) {
-		var r wire.MissionStartResult
-		err := w.d.call(ctx, wire.MethodMissionRecover, p, &r)
-		return r, err
-	}, func(r wire.MissionStartResult, err error) {
-		w.busy = ""
-		if err != nil {
-			w.refused(say.T("It can't be recovered"), err)
-			w.refresh()
-			return
-		}
-		w.strip.dismiss()
-		w.d.took(r)
-		w.d.review(r.Approval.ID)
-		w.d.changed()
+	w.d.withEnv(func() {
+		p.Env = w.d.env // a secret of the mission may have to come again
+		task(w.d, func(ctx context.Context) (wire.MissionStartResult, error) {
+			var r wire.MissionStartResult
+			err := w.d.call(ctx, wire.MethodMissionRecover, p, &r)
+			return r, err
+		}, w.asked)
 	})
+}
+
+// asked takes the answer to that.
+func (w *recoverWindow) asked(r wire.MissionStartResult, err error) {
+	w.busy = ""
+	if err != nil {
+		w.refused(say.T("It can't be recovered"), err)
+		w.refresh()
+		return
+	}
+	w.strip.dismiss()
+	w.d.took(r)
+	w.d.review(r.Approval.ID)
+	w.d.changed()
 }
 
 func (w *recoverWindow) refused(title string, err error) {

@@ -254,7 +254,7 @@ func TestRecoveryRaces(t *testing.T) {
 		r := h.begin(fmt.Sprint("r", n), "demo:slow 100000")
 		h.signal(h.guardOf(r), syscall.SIGKILL)
 		lost := h.lost(r.ID)
-		_, ask, err := h.s.Recover(within(t), lost.ID, lost.Ref(), lost.Terms)
+		_, ask, err := h.s.Recover(within(t), lost.ID, lost.Ref(), lost.Terms, nil)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -275,7 +275,7 @@ func TestRecoveryRaces(t *testing.T) {
 				case "stop":
 					_, err = h.s.Stop(within(t), lost.ID)
 				case "recover":
-					_, _, err = h.s.Recover(within(t), lost.ID, lost.Ref(), lost.Terms)
+					_, _, err = h.s.Recover(within(t), lost.ID, lost.Ref(), lost.Terms, nil)
 				case "resume":
 					if _, err = h.s.Resume(within(t), lost.ID); err == nil {
 						rt.Errorf("a mission without a guard was resumed")

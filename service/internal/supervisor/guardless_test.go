@@ -164,7 +164,7 @@ func TestRecoveryExpires(t *testing.T) {
 	h.allow.Store(false)
 	h.signal(h.guardOf(r), syscall.SIGKILL)
 	r = h.lost(r.ID)
-	_, ask, err := h.s.Recover(within(t), r.ID, r.Ref(), r.Terms)
+	_, ask, err := h.s.Recover(within(t), r.ID, r.Ref(), r.Terms, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

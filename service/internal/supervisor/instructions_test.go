@@ -63,7 +63,7 @@ func TestAllowedInstructionsOutliveAnUpdate(t *testing.T) {
 	h.signal(h.guardOf(r), syscall.SIGKILL)
 	h.otherwise(h.lost(r.ID), later, true)
 	r = h.lost(r.ID)
-	_, ask, err := h.s.Recover(within(t), r.ID, r.Ref(), r.Terms)
+	_, ask, err := h.s.Recover(within(t), r.ID, r.Ref(), r.Terms, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestInstructionsThatWereNotKept(t *testing.T) {
 	for text, want := range map[string]wire.Code{ours: "", "Other words.\n": wire.CodeConflict} {
 		h.otherwise(r, text, false)
 		r = h.lost(r.ID)
-		_, _, err := h.s.Recover(within(t), r.ID, r.Ref(), r.Terms)
+		_, _, err := h.s.Recover(within(t), r.ID, r.Ref(), r.Terms, nil)
 		if wire.CodeOf(err) != want || want != "" && !strings.Contains(err.Error(), "Start a new mission") {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
@@ -114,7 +114,7 @@ func TestRecoveryThatCannotStartSaysWhy(t *testing.T) {
 	h.exe = filepath.Join(h.dir, "no-reeve") // which can't be run
 	h.reopen()
 	r = h.lost(r.ID)
-	_, ask, err := h.s.Recover(within(t), r.ID, r.Ref(), r.Terms)
+	_, ask, err := h.s.Recover(within(t), r.ID, r.Ref(), r.Terms, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,6 +88,7 @@ type house struct {
 	// keychain is that of the next service; nil: it knows no credentials.
 	keychain credential.Keeper
 	vars     []mission.Variable // that the agent documents
+	own      map[string]string  // variables of who proposes, beside the usual
 
 	mu      sync.Mutex
 	changed chan struct{}
@@ -314,10 +315,11 @@ func (h *house) proposeWith(name, scope string, limits mission.Limits) (Record, 
 		h.t.Fatal(err)
 	}
 	found := agent.Probe(context.Background(), nil)
+	env := merged(map[string]string{"PATH": os.Getenv("PATH"), "HOME": h.dir}, h.own)
 	terms := mission.Terms{Provider: agent.Name(), Folder: h.checkout(name), Scope: scope, Minutes: 15, Limits: limits}.Normalize()
 	r, ask, err := h.s.Propose(context.Background(), Proposal{
 		Terms: terms, Program: Program{Path: found.Path, Args: found.Args, Version: found.Version},
-		Env: map[string]string{"PATH": os.Getenv("PATH"), "HOME": h.dir}, Vars: h.vars,
+		Env: env, Vars: h.vars,
 	})
 	if err != nil {
 		h.t.Fatal(err)

@@ -25,7 +25,7 @@ func (h *house) uncertain(r Record, g wire.GuardRecord) Record {
 	if r.Guard != mission.GuardUncertain {
 		h.t.Fatalf("the guard is %q: %s", r.Guard, r.BlockedBy)
 	}
-	if _, _, err := h.s.Recover(within(h.t), r.ID, r.Ref(), r.Terms); wire.CodeOf(err) != wire.CodeConflict {
+	if _, _, err := h.s.Recover(within(h.t), r.ID, r.Ref(), r.Terms, nil); wire.CodeOf(err) != wire.CodeConflict {
 		h.t.Errorf("a recovery beside it: %v", err)
 	}
 	tree, ok := h.s.lookup(r.ID).guarded()

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
+	"maps"
 	"time"
 
 	"github.com/reevehq/reeve/app/approval"
@@ -24,8 +24,9 @@ const maxInstructions = 1 << 20
 
 // Recover asks a person whether a mission whose guard is gone may go on. The
 // terms are those that were allowed, and the deadline stays; ref names exactly
-// the record that the caller saw.
-func (s *Supervisor) Recover(ctx context.Context, id, ref string, same mission.Terms) (Record, approvals.Record, error) {
+// the record that the caller saw. env are the caller's variables: of them come
+// the mission's secrets that a restart of the service lost.
+func (s *Supervisor) Recover(ctx context.Context, id, ref string, same mission.Terms, env map[string]string) (Record, approvals.Record, error) {
 	var ask approvals.Record
 	var out Record
 	err := s.do(ctx, id, func(w *worker) (err error) {
@@ -39,11 +40,23 @@ func (s *Supervisor) Recover(ctx context.Context, id, ref string, same mission.T
 		if err != nil {
 			return err
 		}
-		if waiting.ID != "" && waiting.Ref == w.rec.Ref() {
+		var before map[string]string
+		asked := waiting.ID != "" && waiting.Ref == w.rec.Ref()
+		if asked {
+			before = w.handed.of(waiting.ID)
+			env = merged(before, env)
+		}
+		secrets, err := s.refill(w.rec, env)
+		if err != nil {
+			return err
+		}
+		if asked && maps.Equal(secrets, before) {
 			ask, out = waiting, w.rec.clone()
 			return nil
 		}
-		ask, err = w.askRecovery(waiting)
+		if ask, err = w.askRecovery(waiting); err == nil {
+			w.handed = handed{ask.ID, secrets}
+		}
 		out = w.rec.clone()
 		return err
 	})
@@ -78,9 +91,6 @@ func (w *worker) recoverable(ref string) error {
 	if _, err := w.s.instructions(*r); err != nil {
 		return err
 	}
-	if !w.s.haveSecrets(*r) {
-		return wire.Errorf(wire.CodeConflict, "The service was restarted and no longer has %s, which the agent needs. Start a new mission.", strings.Join(r.Secrets, ", "))
-	}
 	return nil
 }
 
@@ -106,9 +116,13 @@ func (w *worker) askRecovery(old approvals.Record) (approvals.Record, error) {
 	if err != nil {
 		return approvals.Record{}, err
 	}
+	notes := w.uncertain()
+	if secrets := r.secrets(); len(secrets) > 0 {
+		notes = append(notes, CouldRead(secrets))
+	}
 	subject := approval.Subject{
 		Title: "Recover a mission", Cwd: r.Folder(),
-		Mission: missionSubject(*r, text, mission.PromptInput{EndsAt: r.Deadline.At, Turn: r.TurnCount() + 1, Recovered: true}, w.uncertain()),
+		Mission: missionSubject(*r, text, mission.PromptInput{EndsAt: r.Deadline.At, Turn: r.TurnCount() + 1, Recovered: true}, notes),
 	}
 	ask := approvals.Record{ID: NewID("p"), Kind: approval.MissionRecover, Mission: r.ID, Attempt: r.Attempt, TurnNo: r.TurnCount(), CreatedAt: s.now(), Ref: r.Ref()}
 	if ask.Digest, err = approval.Digest(approval.Envelope{ID: ask.ID, Kind: ask.Kind, Mission: r.ID, Attempt: r.Attempt, Turn: ask.TurnNo, Subject: subject}); err != nil {
@@ -167,6 +181,7 @@ func (w *worker) answerRecovery(ctx context.Context, ask approvals.Record, diges
 	if !a.Allow {
 		err := w.s.DB.Update(context.WithoutCancel(ctx), decide)
 		if err == nil {
+			w.handed = handed{}
 			w.s.Announce.Approval(out)
 			if a.Stop {
 				err = w.end(mission.EndPerson)
@@ -177,15 +192,21 @@ func (w *worker) answerRecovery(ctx context.Context, ask approvals.Record, diges
 	if err := w.recoverable(ask.Ref); err != nil {
 		return out, err
 	}
+	secrets, err := w.s.refill(w.rec, w.handed.of(ask.ID))
+	if err != nil {
+		return out, err
+	}
 	if err := w.unchanged(ctx); err != nil {
 		return out, err
 	}
-	err := w.nextAttempt("recovered", a.Who.String(), func(r *Record) {
+	err = w.nextAttempt("recovered", a.Who.String(), func(r *Record) {
 		r.Failures, r.Last, r.Held, r.Reconcile = 0, nil, "", true
 	}, decide)
 	if err != nil {
 		return out, err
 	}
+	w.s.keep(w.rec.ID, secrets)
+	w.handed = handed{}
 	w.s.Announce.Approval(out)
 	w.start()
 	return out, nil

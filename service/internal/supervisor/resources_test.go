@@ -50,7 +50,7 @@ func TestMemoryLimitBlocks(t *testing.T) {
 	if use := lost.Resources(); use == nil || use.CPUSeconds < before.CPUSeconds || use.PeakBytes < before.PeakBytes || use.MemoryBytes != 0 {
 		t.Fatalf("%+v after %+v", use, before)
 	}
-	_, ask, err := h.s.Recover(within(t), lost.ID, lost.Ref(), lost.Terms)
+	_, ask, err := h.s.Recover(within(t), lost.ID, lost.Ref(), lost.Terms, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

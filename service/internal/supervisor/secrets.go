@@ -3,9 +3,13 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/reevehq/reeve/app/mission"
+	"github.com/reevehq/reeve/ipc/wire"
 	"github.com/reevehq/reeve/service/internal/credential"
 )
 
@@ -37,6 +41,80 @@ func (s *Supervisor) haveSecrets(r Record) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.secrets[r.ID]) == len(r.Secrets)
+}
+
+// handed are the secrets that came with a recovery that a person is asked about.
+// They are the mission's only once it is allowed.
+type handed struct {
+	ask     string
+	secrets map[string]string
+}
+
+// of is what came with that question.
+func (h handed) of(ask string) map[string]string {
+	if h.ask != ask {
+		return nil
+	}
+	return h.secrets
+}
+
+// refill picks from a client's variables the secrets that came with the proposal
+// and are no longer in memory; without one of them the mission can't go on. One
+// that is still there stays the one that was allowed, and a secret that the
+// mission was not allowed is left out: a recovery has the same terms.
+func (s *Supervisor) refill(r Record, env map[string]string) (map[string]string, error) {
+	s.mu.Lock()
+	have := s.secrets[r.ID]
+	s.mu.Unlock()
+	found := map[string]string{}
+	var lacks []string
+	for _, name := range r.Secrets {
+		value := env[name]
+		switch {
+		case have[name] != "":
+		case value == "" || strings.ContainsRune(value, 0):
+			lacks = append(lacks, name)
+		default:
+			found[name] = value
+		}
+	}
+	if names := strings.Join(lacks, ", "); names != "" {
+		return nil, wire.Errorf(wire.CodeConflict, "The service was restarted and no longer has %s, which it keeps in memory alone. Run `reeve recover %s` in a terminal with %s in its environment.", names, r.ID, names)
+	}
+	return found, nil
+}
+
+// keep adds secrets to those of a mission. What was handed out before stays as
+// it is.
+func (s *Supervisor) keep(id string, more map[string]string) {
+	if len(more) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.secrets[id] = merged(s.secrets[id], more)
+}
+
+// merged is a new map of both; what b says counts.
+func merged(a, b map[string]string) map[string]string {
+	out := make(map[string]string, len(a)+len(b))
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
+}
+
+// secrets names what the agent gets that nobody else should have.
+func (r *Record) secrets() []string {
+	out := slices.Clone(r.Secrets)
+	for _, x := range r.Stored {
+		out = append(out, x.Name)
+	}
+	return out
+}
+
+// CouldRead says to who allows a mission what giving secrets to its agent means.
+func CouldRead(secrets []string) string {
+	return "What the agent runs could read its secrets: " + strings.Join(secrets, ", ") + "."
 }
 
 var (

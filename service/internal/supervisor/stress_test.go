@@ -121,7 +121,7 @@ func (h *house) disturb(rnd *rand.Rand, id string) {
 			}
 		}
 	case what < 14:
-		_, _, _ = h.s.Recover(ctx, id, r.Ref(), r.Terms)
+		_, _, _ = h.s.Recover(ctx, id, r.Ref(), r.Terms, nil)
 	case what < 15:
 		select { // lets the agents come further
 		case <-ctx.Done():

@@ -28,7 +28,7 @@ func TestUnheardIsToldAgain(t *testing.T) {
 	h.until(r.ID, "session", func(r Record) bool { return r.ProviderSession != "" })
 	h.signal(h.guardOf(r), syscall.SIGKILL)
 	lost := h.lost(r.ID)
-	_, ask, err := h.s.Recover(within(t), lost.ID, lost.Ref(), lost.Terms)
+	_, ask, err := h.s.Recover(within(t), lost.ID, lost.Ref(), lost.Terms, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/reevehq/reeve/app/approval"
@@ -201,7 +202,7 @@ func (w *worker) endForUpdate(ctx context.Context, d *drained) {
 	d.entry.Interrupted = cut && r.turn().Outcome.Outcome != mission.Succeeded
 	d.entry.Resume = mission.ResumesAfterUpdate(before.Phase, len(r.Secrets) > 0)
 	if !d.entry.Resume && len(r.Secrets) > 0 {
-		d.left = fmt.Sprintf("Mission %q can't go on by itself: its secret variables were only in memory. Start it anew.", r.Title)
+		d.left = fmt.Sprintf("Mission %q can't go on by itself: its secret variables were only in memory. Recover it from a terminal with %s in its environment.", r.Title, strings.Join(r.Secrets, ", "))
 	}
 }
 

@@ -32,6 +32,7 @@ type worker struct {
 	claimed             *wire.ClaimResult  // of an adopted guard, until the journal has caught up with it
 	starting            bool               // a guard is being brought up
 	forgo               func()             // gives up fetching the secrets of the guard to come, and its checkout; nil before the first
+	handed              handed             // with the recovery that a person is asked about
 	calling             bool               // a guard call for a turn is under way
 	pausing             bool               // the turn in flight is to end in paused
 	watch               []*watcher         // who waits for a condition
