@@ -1,6 +1,9 @@
 package model
 
-import "github.com/reevehq/reeve/ipc/wire"
+import (
+	"github.com/reevehq/reeve/ipc/wire"
+	"github.com/reevehq/reeve/ui/say"
+)
 
 // needed are the topics without which nobody can say that nothing waits.
 var needed = []string{wire.TopicService, wire.TopicMissions, wire.TopicApprovals}
@@ -26,3 +29,20 @@ func (s *State) unseen() (why string, blind bool) {
 
 // sees reports whether it is known what waits for the person.
 func (s *State) sees() bool { return s.known[wire.TopicMissions] && s.known[wire.TopicApprovals] }
+
+// Unheard says why no answer would reach the service now, "" when one would.
+func (s *State) Unheard() string {
+	switch link, _ := s.Link(); link {
+	case Running:
+		return ""
+	case NoService:
+		return say.T("The service is not running")
+	case Mismatch:
+		return say.T("The service is another version")
+	case Updating:
+		return say.T("The service is being updated")
+	case Blind:
+		return say.T("The service tells this program nothing")
+	}
+	return say.T("The service does not answer just now")
+}

@@ -19,6 +19,9 @@ func TestBlindIsNotIdle(t *testing.T) {
 	if l, text := s.Link(); l != Blind || !strings.Contains(text, "The service says: "+why+" If it stays") {
 		t.Errorf("refused: %s %q", l, text)
 	}
+	if got := s.Unheard(); got != "The service tells this program nothing" {
+		t.Errorf("answers are taken: %q", got)
+	}
 	for _, topic := range []string{wire.TopicService, wire.TopicMissions} {
 		if _, err := s.Snapshot(topic, nil); err != nil {
 			t.Fatal(err)
@@ -32,6 +35,9 @@ func TestBlindIsNotIdle(t *testing.T) {
 	}
 	if got := s.Tray(at(15, 6)); got.State != TrayIdle {
 		t.Errorf("when all is known: %s %q", got.State, got.Tooltip)
+	}
+	if got := s.Unheard(); got != "" {
+		t.Errorf("when all is known, no answer is taken: %q", got)
 	}
 	s.Failed(wire.TopicApprovals, "It could not be read.") // what is known goes on
 	if l, _ := s.Link(); l != Running {

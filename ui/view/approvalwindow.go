@@ -42,6 +42,7 @@ type approvalWindow struct {
 	since   time.Time // since when it is
 	busy    string    // what was answered, while the service is told
 	problem string
+	unheard bool   // no service was there to be told, when this was looked at last
 	reason  bool   // the reason of a denial is being written
 	said    string // what was written of it
 	settled string
@@ -152,9 +153,10 @@ func (w *approvalWindow) escape() {
 	}
 }
 
-// armed reports whether the approval was on the screen long enough.
+// armed reports whether the approval was on the screen long enough, while a
+// service was there to be told.
 func (w *approvalWindow) armed() bool {
-	return w.ready && !w.since.IsZero() && w.d.now().Sub(w.since) >= armDelay
+	return w.ready && !w.unheard && w.d.st.Unheard() == "" && !w.since.IsZero() && w.d.now().Sub(w.since) >= armDelay
 }
 
 // show turns to an approval. Nothing can answer it before it was read whole and
@@ -210,15 +212,15 @@ func (w *approvalWindow) onScreen() {
 	if !w.ready {
 		return
 	}
-	w.since = w.d.now()
+	w.since, w.unheard = w.d.now(), w.d.st.Unheard() != ""
 	w.focus()
 	w.changed()
 	w.d.after(armDelay+10*time.Millisecond, w.changed)
 }
 
-// focus puts the keyboard on Deny.
+// focus puts the keyboard on Deny, unless the menu has it.
 func (w *approvalWindow) focus() {
-	if w.win != nil && w.deny != nil && w.settled == "" {
+	if w.win != nil && w.menu == nil && w.deny != nil && w.settled == "" {
 		w.win.Canvas().Focus(w.deny)
 	}
 }
@@ -238,6 +240,8 @@ func (d *desk) after(t time.Duration, f func()) {
 
 // refresh takes what changed outside: the queue, and answers of others.
 func (w *approvalWindow) refresh() {
+	was := w.unheard
+	w.unheard = w.d.st.Unheard() != ""
 	a, ok := w.d.st.Approval(w.id)
 	settled := ""
 	switch {
@@ -250,6 +254,11 @@ func (w *approvalWindow) refresh() {
 		w.settled, w.reason = settled, false
 		w.v.State = a.State
 		w.draw()
+		return
+	}
+	if was && !w.unheard { // what is pressed now was meant for a dialog that takes nothing
+		w.gate.Reset()
+		w.onScreen()
 		return
 	}
 	w.changed()
@@ -297,7 +306,8 @@ func (w *approvalWindow) changed() {
 		}
 	}
 	for _, b := range w.others {
-		enable(b, w.busy == "" && w.ready)
+		writes := b == fyne.Disableable(w.why) // goes on, whoever listens
+		enable(b, w.busy == "" && w.ready && (writes || w.d.st.Unheard() == ""))
 	}
 	w.hint.SetText(w.hintText())
 }
@@ -306,6 +316,8 @@ func (w *approvalWindow) hintText() string {
 	switch {
 	case w.busy != "":
 		return w.busy
+	case w.settled == "" && w.d.st.Unheard() != "":
+		return say.T("%s, so nothing can be answered yet. Esc leaves it waiting.", w.d.st.Unheard())
 	case w.menu != nil:
 		return say.T("Esc closes the menu. Making a rule needs a click, or Tab and Space.")
 	case w.v.Unverified != "":
