@@ -189,6 +189,16 @@ func TestRecoveryBringsTheSecretAgain(t *testing.T) {
 		}
 	}
 	next()
+	// Nor does it go on without one after an update, whatever the manifest says.
+	now, err := h.s.Get(r.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := entryOf(now)
+	e.Resume = true
+	if notes := h.s.GoOn(within(t), []mission.UpdateEntry{e}); len(notes) != 1 || !strings.Contains(notes[0], "no longer has VAULT_KEY") {
+		t.Errorf("after an update: %q", notes)
+	}
 	refused("without it", nil)
 	refused("with an empty one", map[string]string{"VAULT_KEY": ""})
 	refused("with a broken one", map[string]string{"VAULT_KEY": "a\x00b"})

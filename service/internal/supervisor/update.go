@@ -259,6 +259,9 @@ func (w *worker) goOn(ctx context.Context, e mission.UpdateEntry) error {
 	if err := w.recoverable(w.rec.Ref()); err != nil {
 		return err
 	}
+	if _, err := w.s.refill(w.rec, nil); err != nil {
+		return err
+	}
 	if err := w.unchanged(ctx); err != nil {
 		return err
 	}
