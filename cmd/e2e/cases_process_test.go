@@ -287,8 +287,8 @@ func TestTerminalCloses(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
 	// A shell that leads a session, as a login does; with its end everything in
-	// the session is hung up.
-	shell := exec.CommandContext(ctx, "sh", "-c", fmt.Sprintf(`"%s" service start && "%s" start --provider acp:demo --folder "$REPO" --scope "demo:slow 100000" --propose --json; kill -HUP 0`, m.reeve, m.reeve))
+	// the session is hung up. The shell stays until the signal reaches it, too.
+	shell := exec.CommandContext(ctx, "sh", "-c", fmt.Sprintf(`"%s" service start && "%s" start --provider acp:demo --folder "$REPO" --scope "demo:slow 100000" --propose --json; kill -HUP 0; while :; do :; done`, m.reeve, m.reeve))
 	shell.Env, shell.Dir = append(append([]string{}, m.env...), "REPO="+repo), m.dir
 	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	out, _ := shell.Output()
