@@ -10,9 +10,23 @@ import (
 	"pgregory.net/rapid"
 )
 
+// shows holds show to what each text is to look like, with nothing lost.
+func shows(t *testing.T, show func(string) approval.Shown, all map[string]string) {
+	t.Helper()
+	for text, want := range all {
+		s := show(text)
+		if got := s.Plain(); got != want {
+			t.Errorf("%q is shown as\n %q, want\n %q", text, got, want)
+		}
+		if got := s.Rejoin(); got != text {
+			t.Errorf("%q came back as %q", text, got)
+		}
+	}
+}
+
 func TestVisible(t *testing.T) {
 	spaces := func(n int) string { return strings.Repeat(" ", n) }
-	for text, want := range map[string]string{
+	shows(t, approval.Visible, map[string]string{
 		"go test ./... && echo 'ü 漢字 🙂'": "go test ./... && echo 'ü 漢字 🙂'",
 		"":                               "",
 		"a\n\nb":                         "a\n\nb",
@@ -47,19 +61,11 @@ func TestVisible(t *testing.T) {
 		"ls ； rm ∕":            "ls ‹；=U+FF1B› rm ‹∕=U+2215›",
 		"10µs, naïve – Straße": "10µs, naïve – Straße",
 		"\ue000\U0010ffff":     "‹U+E000›‹U+10FFFF›",
-	} {
-		s := approval.Visible(text)
-		if got := s.Plain(); got != want {
-			t.Errorf("%q is shown as\n %q, want\n %q", text, got, want)
-		}
-		if got := s.Rejoin(); got != text {
-			t.Errorf("%q came back as %q", text, got)
-		}
-	}
+	})
 }
 
 func TestVisibleCommand(t *testing.T) {
-	for text, want := range map[string]string{
+	shows(t, approval.VisibleCommand, map[string]string{
 		"rsync \u2013n a b":                    "rsync ‹\u2013=U+2013›n a b",
 		"echo \u2018$(id)\u2019 \u201cx\u201d": "echo ‹\u2018=U+2018›$(id)‹\u2019=U+2019› ‹\u201c=U+201C›x‹\u201d=U+201D›",
 		"\u0261it push":                        "‹\u0261=U+0261›it push",
@@ -72,15 +78,7 @@ func TestVisibleCommand(t *testing.T) {
 		"a" + strings.Repeat("\n", 24) + "b":   "a\n‹LF×23›\nb",
 		"\n\n\na\n\n\n\n\n\nb\n\n\n":           "‹LF×3›\na\n‹LF×5›\nb\n‹LF×3›",
 		"\n\n\n":                               "‹LF×4›",
-	} {
-		s := approval.VisibleCommand(text)
-		if got := s.Plain(); got != want {
-			t.Errorf("%q is shown as\n %q, want\n %q", text, got, want)
-		}
-		if got := s.Rejoin(); got != text {
-			t.Errorf("%q came back as %q", text, got)
-		}
-	}
+	})
 	if h := approval.VisibleCommand("a\n\n\n\nb\n\n\n\n\n").Hidden; len(h) != 1 || h[0] != (approval.Hidden{Token: "LF", Codepoint: "U+000A", Name: "run of empty lines", Count: 8}) {
 		t.Errorf("%+v", h)
 	}

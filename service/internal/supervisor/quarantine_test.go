@@ -15,6 +15,19 @@ import (
 	"github.com/reevehq/reeve/service/internal/proc"
 )
 
+// left is a house whose service has gone while a mission works, and the guard that
+// it left.
+func left(t *testing.T) (*house, Record, wire.GuardRecord) {
+	t.Helper()
+	h := newHouse(t)
+	h.allow.Store(true)
+	r := h.begin("a", "demo:slow 100000")
+	h.until(r.ID, "session", func(r Record) bool { return r.ProviderSession != "" })
+	g := h.guardOf(r)
+	h.s.Close()
+	return h, r, g
+}
+
 // uncertain is the next service for a mission whose guard lives and can't be
 // talked to: it is shown, keeps the checkout and is not killed, nothing is
 // recovered beside it, and a stop says so.
@@ -45,11 +58,7 @@ func (h *house) uncertain(r Record, g wire.GuardRecord) Record {
 // A guard of which nothing is left but its process still owns the checkout: the
 // claim names it.
 func TestGuardWithoutItsFolder(t *testing.T) {
-	h := newHouse(t)
-	h.allow.Store(true)
-	r := h.begin("a", "demo:slow 100000")
-	h.until(r.ID, "session", func(r Record) bool { return r.ProviderSession != "" })
-	g := h.guardOf(r)
+	h, r, g := left(t)
 	t.Cleanup(func() { // the house finds no guard without a record
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -58,7 +67,6 @@ func TestGuardWithoutItsFolder(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	h.s.Close()
 	if err := os.Rename(h.s.attemptDir(r.Attempt), filepath.Join(h.dir, "lost")); err != nil {
 		t.Fatal(err)
 	}
@@ -71,12 +79,7 @@ func TestGuardWithoutItsFolder(t *testing.T) {
 
 // A guard whose socket file is gone has not ended, and is not ended for it.
 func TestGuardWithoutItsSocket(t *testing.T) {
-	h := newHouse(t)
-	h.allow.Store(true)
-	r := h.begin("a", "demo:slow 100000")
-	h.until(r.ID, "session", func(r Record) bool { return r.ProviderSession != "" })
-	g := h.guardOf(r)
-	h.s.Close()
+	h, r, g := left(t)
 	if err := os.Remove(g.Socket); err != nil {
 		t.Fatal(err)
 	}
@@ -90,12 +93,7 @@ func TestGuardWithoutItsSocket(t *testing.T) {
 func TestSilentGuardAnswersLate(t *testing.T) {
 	for name, stop := range map[string]bool{"goes on": false, "is stopped": true} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t)
-			h.allow.Store(true)
-			r := h.begin("a", "demo:slow 100000")
-			h.until(r.ID, "session", func(r Record) bool { return r.ProviderSession != "" })
-			g := h.guardOf(r)
-			h.s.Close()
+			h, r, g := left(t)
 			h.signal(g, syscall.SIGSTOP)
 			t.Cleanup(func() { h.signal(g, syscall.SIGCONT) })
 			if stop {
