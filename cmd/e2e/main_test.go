@@ -102,7 +102,7 @@ func newMachine(t *testing.T) *machine {
 	}
 	m.env = []string{
 		"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + m.home, "LANG=C.UTF-8", "TERM=dumb", "TMPDIR=" + os.TempDir(),
-		"REEVE_STATE=" + m.state, "REEVE_TEST_CLOCK=" + m.clock, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1",
+		"REEVE_STATE=" + m.state, "REEVE_TEST_CLOCK=" + m.clock, "GORACE=atexit_sleep_ms=0", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1",
 		"GOCACHE=" + goEnv("GOCACHE"), "GOFLAGS=-mod=mod", "GOPATH=" + goEnv("GOPATH"),
 	}
 	t.Cleanup(func() {
