@@ -61,6 +61,7 @@ type ToolRow struct {
 	Kind    string // the wire's kind of tool
 	Object  string // the command, path or title, on one line
 	Status  string // running, ok, failed, denied, cancelled, or unknown: its worker was lost
+	Waits   bool   // it runs once a person has allowed it
 	Problem string // of a failed call: "exit 1: lexer.go:44:9: undefined: eof"
 	Plus    int    // lines added and removed by an edit
 	Minus   int
@@ -80,6 +81,8 @@ type PermissionRow struct {
 	State    string // pending, or the outcome
 	By       string // who or what settled it
 	Reason   string
+
+	call string // the tool call that it is about, "" when that isn't known
 }
 
 type turn struct {
@@ -100,6 +103,7 @@ type Transcript struct {
 	turns   []turn
 	calls   map[string]int // tool call → its item
 	asks    map[string]int // approval → its item
+	waits   map[string]int // tool call → how many questions about it wait
 	folder  string
 	folded  int // turns before this index stand behind one row
 	opened  bool
@@ -123,7 +127,7 @@ func Workplace(m wire.Mission) string {
 
 // NewTranscript returns the empty transcript of a mission that works in folder.
 func NewTranscript(folder string) *Transcript {
-	return &Transcript{folder: folder, seqs: map[string]uint64{}, calls: map[string]int{}, asks: map[string]int{}}
+	return &Transcript{folder: folder, seqs: map[string]uint64{}, calls: map[string]int{}, asks: map[string]int{}, waits: map[string]int{}}
 }
 
 // Load replaces everything by entries, as a snapshot brings them, and folds the
@@ -200,6 +204,7 @@ func (t *Transcript) cutOff() {
 	}
 	clear(t.calls)
 	clear(t.asks)
+	clear(t.waits)
 }
 
 func (t *Transcript) add(e wire.Entry) bool {
@@ -257,8 +262,11 @@ func (t *Transcript) add(e wire.Entry) bool {
 		if json.Unmarshal(e.Data, &d) != nil {
 			return false
 		}
+		if _, again := t.asks[d.Request]; !again {
+			t.wait(d.Call, 1)
+		}
 		t.asks[d.Request] = len(t.items)
-		t.push(Item{Kind: ItemPermission, At: e.At, Permission: &PermissionRow{Approval: d.Request, State: "pending",
+		t.push(Item{Kind: ItemPermission, At: e.At, Permission: &PermissionRow{Approval: d.Request, State: "pending", call: d.Call,
 			Asks: Wants(wire.Approval{Kind: d.Kind, Subject: d.Subject, Folder: t.folder})}})
 	case wire.KindPermissionResolved:
 		var d wire.PermissionResolved
@@ -270,6 +278,9 @@ func (t *Transcript) add(e wire.Entry) bool {
 			return false
 		}
 		p := *t.items[i].Permission
+		if p.State == "pending" {
+			t.wait(p.call, -1)
+		}
 		p.State, p.By, p.Reason = oneLine(d.Outcome), oneLine(d.By), oneLine(d.Reason)
 		t.items[i].Permission = &p
 	case wire.KindNotice:
@@ -434,7 +445,7 @@ func (it *Item) grow(text string) {
 }
 
 func (t *Transcript) startTool(at time.Time, d wire.ToolStarted) {
-	row := &ToolRow{Name: ToolName(d.Tool, d.Kind), Object: ToolObject(d, t.folder), Kind: d.Kind, Status: "running",
+	row := &ToolRow{Name: ToolName(d.Tool, d.Kind), Object: ToolObject(d, t.folder), Kind: d.Kind, Status: "running", Waits: t.waits[d.Call] > 0,
 		Command: d.Command, Paths: d.Paths, Input: d.Input}
 	// Some agents announce a call in several steps.
 	if i, ok := t.calls[d.Call]; ok && d.Call != "" && t.items[i].Tool.Status == "running" {
@@ -449,6 +460,19 @@ func (t *Transcript) startTool(at time.Time, d wire.ToolStarted) {
 	t.push(Item{Kind: ItemTool, At: at, Tool: row})
 	if n := len(t.turns); n > 0 {
 		t.turns[n-1].title.Tools++
+	}
+}
+
+// wait counts the questions that a tool call waits for.
+func (t *Transcript) wait(call string, more int) {
+	if call == "" {
+		return
+	}
+	t.waits[call] += more
+	if i, ok := t.calls[call]; ok {
+		row := *t.items[i].Tool
+		row.Waits = t.waits[call] > 0
+		t.items[i].Tool = &row
 	}
 }
 

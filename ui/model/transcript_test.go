@@ -31,7 +31,11 @@ func dump(tr *Transcript) string {
 		case ItemEarlier, ItemTurn:
 			fmt.Fprintf(&b, "== %s, %d tools %s %s\n", it.Heading.Text, it.Heading.Tools, it.Heading.Tokens, it.Heading.Outcome)
 		case ItemTool:
-			fmt.Fprintf(&b, "%s %s [%s] %s +%d -%d\n", it.Tool.Name, it.Tool.Object, it.Tool.Status, it.Tool.Problem, it.Tool.Plus, it.Tool.Minus)
+			status := it.Tool.Status
+			if it.Tool.Waits {
+				status += ", waits"
+			}
+			fmt.Fprintf(&b, "%s %s [%s] %s +%d -%d\n", it.Tool.Name, it.Tool.Object, status, it.Tool.Problem, it.Tool.Plus, it.Tool.Minus)
 		case ItemPermission:
 			fmt.Fprintf(&b, "? %s [%s] %s\n", it.Permission.Asks, it.Permission.State, it.Permission.By)
 		case ItemPlan:
@@ -76,9 +80,49 @@ const lastTurn = `== Turn 3, 2 tools
 4 "I'll start with‹U+001B› the lexer." 
 plan 2
 Edit lexer.go [ok]  +2 -1
-Bash go vet ./... [running]  +0 -0
+Bash go vet ./... [running, waits]  +0 -0
 ? wants to run go vet ./... [pending] 
 `
+
+// TestToolsThatWaitForAPerson: a call waits from its question to the answer,
+// whichever of call and question is told first.
+func TestToolsThatWaitForAPerson(t *testing.T) {
+	call := wire.ToolStarted{Turn: "t-1", Call: "c-1", Tool: "Bash", Kind: "execute", Command: "make"}
+	ask := wire.Permission{Turn: "t-1", Request: "q-1", Call: "c-1", Kind: "tool_call", Subject: raw(t, approval.Subject{Command: "make"})}
+	other := wire.Permission{Turn: "t-1", Request: "q-2", Kind: "tool_call", Subject: ask.Subject}
+	answer := wire.PermissionResolved{Turn: "t-1", Request: "q-1", Outcome: "allowed"}
+	for name, c := range map[string]struct {
+		waits   bool
+		entries []any
+	}{
+		"asked after":     {true, []any{call, ask}},
+		"asked before":    {true, []any{ask, call}},
+		"told again":      {true, []any{call, ask, ask, call}},
+		"answered":        {false, []any{call, ask, answer}},
+		"answered twice":  {false, []any{call, ask, answer, answer}},
+		"answered before": {false, []any{ask, answer, call}},
+		"another's":       {false, []any{call, other}},
+	} {
+		r := &recorder{t: t}
+		for _, d := range c.entries {
+			switch d.(type) {
+			case wire.ToolStarted:
+				r.add(wire.KindToolStarted, d)
+			case wire.Permission:
+				r.add(wire.KindPermissionAsked, d)
+			default:
+				r.add(wire.KindPermissionResolved, d)
+			}
+		}
+		tr := NewTranscript("/x")
+		tr.Load(r.entries)
+		for i := range tr.Len() {
+			if row := tr.Row(i).Tool; row != nil && (row.Status != "running" || row.Waits != c.waits) {
+				t.Errorf("%s: %s, waits %v", name, row.Status, row.Waits)
+			}
+		}
+	}
+}
 
 func TestTranscript(t *testing.T) {
 	tr := NewTranscript("/home/me/code/parser")

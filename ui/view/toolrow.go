@@ -26,7 +26,10 @@ func (v *transcriptView) tool(i int, it model.Item) fyne.CanvasObject {
 	cells := []fyne.CanvasObject{kit.NewIcon(chevron(it.Open), 12, kit.Quiet), kit.Gap(6),
 		kit.Fix(64, kit.Small(t.Name, kit.Bold).CutEnd()), kit.Gap(4), kit.Shrink(kit.Small(t.Object, kit.Mono).CutEnd())}
 	right := model.Seconds(t.Seconds)
+	shape, size, color := kit.ShapeWorking, float32(8), kit.Accent
 	switch {
+	case t.Status == "running" && t.Waits:
+		right, shape, size, color = say.T("waits for you"), kit.ShapeNeeds, 11, kit.Waiting
 	case t.Status == "running":
 		right = say.T("running")
 	case t.Plus+t.Minus > 0:
@@ -48,7 +51,7 @@ func (v *transcriptView) tool(i int, it model.Item) fyne.CanvasObject {
 		}
 		cells = append(cells, kit.Gap(10), kit.NewIcon(kit.ShapeStopped, 10, kit.Quiet), kit.Gap(5), kit.Note(text))
 	case "running":
-		cells = append(cells, kit.Gap(10), kit.NewIcon(kit.ShapeWorking, 8, kit.Accent))
+		cells = append(cells, kit.Gap(10), kit.NewIcon(shape, size, color))
 	}
 	cells = append(cells, kit.Spring(), kit.Gap(8), kit.Note(right))
 	row := kit.NewPress(kit.Sized(0, 24, kit.Row(0, cells...)), 6, func() { v.toggle(i) })
