@@ -144,6 +144,10 @@ func (h *trayHost) look() (look, bool) {
 	return l, true
 }
 
+// unmarked makes of a label what a panel shows of it: of two underscores one,
+// and none of a single one, which marks the access key.
+var unmarked = strings.NewReplacer("__", "_", "_", "")
+
 // layout is a menu on the wire.
 type layout struct {
 	ID    int32
@@ -159,7 +163,8 @@ func (l layout) items() []menuItem {
 			continue
 		}
 		it := menuItem{id: kid.ID, items: kid.items()}
-		it.label, _ = kid.Props["label"].Value().(string)
+		label, _ := kid.Props["label"].Value().(string)
+		it.label = unmarked.Replace(label)
 		if on, ok := kid.Props["enabled"].Value().(bool); ok {
 			it.disabled = !on
 		}

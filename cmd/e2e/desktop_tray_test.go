@@ -33,8 +33,8 @@ func TestDesktopTray(t *testing.T) {
 	icons["working"] = h.says("Reeve: 1 mission under way").icon
 	// Its start is answered elsewhere at once: the dialog of that turns to the
 	// question that follows.
-	asking := v.begin(m.demoTerms(m.repo("asking"), "demo:command touch made.txt"))
-	ask, _ := v.asked(asking.ID, "touch made.txt")
+	asking := v.begin(m.demoTerms(m.repo("asking"), "demo:command touch a_b.txt"))
+	ask, _ := v.asked(asking.ID, "touch a_b.txt")
 	l := h.says("Reeve: 1 approval waits for you")
 	icons["needs you"] = l.icon
 	for a, x := range icons {
@@ -56,7 +56,7 @@ func TestDesktopTray(t *testing.T) {
 	for i := range min(len(want), len(l.menu)) {
 		ok = ok && strings.HasPrefix(l.menu[i].label, want[i])
 	}
-	if !ok || !strings.Contains(l.menu[0].label, "touch made.txt") {
+	if !ok || !strings.Contains(l.menu[0].label, "touch a_b.txt") {
 		t.Errorf("menu: %q", l.labels())
 	}
 	for _, path := range [][]string{{"● demo:slow", "Open"}, {"● demo:slow", "Pause"}, {"● demo:slow", "Stop…"}, {"Service", "Stop"}, {"Service", "Restart"}} {

@@ -3,6 +3,7 @@ package view
 import (
 	"encoding/json"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -54,6 +55,20 @@ func TestTrayMenu(t *testing.T) {
 	want := []string{"review q-1", "resume m-mails", "new-mission "}
 	if !slices.Equal(did, want) {
 		t.Errorf("did %q, want %q", did, want)
+	}
+}
+
+// TestTrayLabelsLoseNothing: what a mission is called is no access key.
+func TestTrayLabelsLoseNothing(t *testing.T) {
+	for system, want := range map[string]string{"linux": "fix__a&b____c", "freebsd": "fix__a&b____c", "windows": "fix_a&&b__c", "darwin": "fix_a&b__c"} {
+		if got := plainLabel(system, "fix_a&b__c"); got != want {
+			t.Errorf("%s: %q, want %q", system, got, want)
+		}
+	}
+	menu := menuOf([]model.MenuItem{{Label: "● fix_a&b", Items: []model.MenuItem{{Label: "a_b & c", Do: model.DoOpen}}}}, nil)
+	item := menu.Items[0]
+	if want := plainLabel(runtime.GOOS, "● fix_a&b"); item.Label != want || item.ChildMenu.Items[0].Label != plainLabel(runtime.GOOS, "a_b & c") {
+		t.Errorf("%q, %q", item.Label, item.ChildMenu.Items[0].Label)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"time"
 
 	"fyne.io/fyne/v2"
@@ -60,7 +61,7 @@ func menuOf(items []model.MenuItem, act func(model.Do, string)) *fyne.Menu {
 			m.Items = append(m.Items, fyne.NewMenuItemSeparator())
 			continue
 		}
-		item := fyne.NewMenuItem(it.Label, nil)
+		item := fyne.NewMenuItem(plainLabel(runtime.GOOS, it.Label), nil)
 		item.Disabled = it.Disabled
 		switch {
 		case len(it.Items) > 0:
