@@ -1,7 +1,9 @@
 package view
 
 import (
+	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -373,6 +375,48 @@ func TestQuestions(t *testing.T) {
 	test.Tap(w.allow)
 	if a := r.decided(); !a.Allow || a.Text != "Scanner" {
 		t.Errorf("%+v", a)
+	}
+}
+
+// longQuestion has an option of several lines.
+func longQuestion(t *testing.T, multi bool) wire.Approval {
+	a := ask(t, "q-q", "m-parser", "Port parser to Go", "codex", "/home/me/code/parser", 4, approval.QuestionAsked,
+		approval.Subject{Question: &approval.Question{Text: "How should error positions be kept?", Multi: multi, Options: []string{
+			"As byte offsets",
+			"As line and column, each counted from 1, where the column counts characters and not bytes, so that editors jump to the right place also in lines with 日本語 or emoji; the tests of the old parser that compare offsets are then rewritten, which is about 40 of them, and what else reads positions breaks",
+			"Both"}}}, clock(15, 5))
+	a.ExpiresAt = clockPtr(15, 17)
+	return a
+}
+
+// TestOptionsAreWhole: an option that is longer than the window is wide goes on
+// in its next line.
+func TestOptionsAreWhole(t *testing.T) {
+	for _, multi := range []bool{false, true} {
+		r := newRig(t, kit.Light)
+		busy(t, r)
+		q := longQuestion(t, multi)
+		know(r, wire.TopicApprovals, q)
+		r.review("q-q")
+		w := r.approvals
+		var sub approval.Subject
+		if err := json.Unmarshal(q.Subject, &sub); err != nil {
+			t.Fatal(err)
+		}
+		const room = dialogWidth - 48
+		drawn := texts(w.question.root)
+		for line := range strings.Lines(drawn) {
+			if need := fyne.MeasureText(strings.TrimSuffix(line, "\n"), kit.SizeBody, fyne.TextStyle{}).Width; need > room {
+				t.Errorf("%q needs %v of %v", line, need, room)
+			}
+		}
+		if got := strings.Join(strings.Fields(drawn), ""); got != strings.Join(strings.Fields(strings.Join(sub.Question.Options, "")), "") {
+			t.Errorf("drawn: %q", drawn)
+		}
+		if got, want := w.question.root.Size().Height, kit.HeightFor(w.question.root, room); got < want {
+			t.Errorf("multi %v: %v high of %v", multi, got, want)
+		}
+		w.win.Close()
 	}
 }
 

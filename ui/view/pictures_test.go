@@ -165,6 +165,11 @@ var pictures = []struct {
 		return w.root
 	}},
 	{"approval-diff", fyne.NewSize(800, 620), func(t *testing.T, r *rig) fyne.CanvasObject { return drawApproval(t, r, "q-2") }},
+	{"approval-question", fyne.NewSize(800, 460), func(t *testing.T, r *rig) fyne.CanvasObject {
+		busy(t, r)
+		know(r, wire.TopicApprovals, longQuestion(t, false))
+		return shownApproval(r, "q-q").root
+	}},
 	{"approval-start", fyne.NewSize(800, 700), func(t *testing.T, r *rig) fyne.CanvasObject {
 		busy(t, r)
 		know(r, wire.TopicApprovals, startApproval(t))

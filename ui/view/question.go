@@ -27,23 +27,21 @@ func newQuestionView(q approval.Question, changed func()) *questionView {
 		v.root = kit.FieldFor(v.text, false, 0)
 		return v
 	}
-	label := func(o string) fyne.CanvasObject {
-		return kit.Sized(0, 20, kit.Row(0, kit.Body(approval.Visible(o).Plain())))
-	}
+	label := func(o string) fyne.CanvasObject { return kit.Wrapped(approval.Visible(o).Plain()) }
 	var rows []fyne.CanvasObject
 	if q.Multi {
 		for i, o := range q.Options {
-			rows = append(rows, kit.Row(0, kit.NewCheckBox(label(o), false, func(on bool) {
+			rows = append(rows, kit.NewCheckBox(label(o), false, func(on bool) {
 				v.chosen[i] = on
 				changed()
-			}), kit.Spring()))
+			}))
 		}
 	} else {
 		var radios []*kit.Radio
 		for _, o := range q.Options {
 			r := kit.NewRadio(label(o))
 			radios = append(radios, r)
-			rows = append(rows, kit.Row(0, r, kit.Spring()))
+			rows = append(rows, r)
 		}
 		kit.NewRadios(-1, func(i int) {
 			v.chosen = map[int]bool{i: true}

@@ -13,7 +13,8 @@ type CheckBox struct {
 	label     fyne.CanvasObject
 }
 
-// NewCheckBox makes a check box. The label is any object, often Body(…).
+// NewCheckBox makes a check box. The label is any object, often Body(…); a
+// Paragraph wraps beside the box.
 func NewCheckBox(label fyne.CanvasObject, on bool, changed func(bool)) *CheckBox {
 	c := &CheckBox{OnChanged: changed, on: on, label: label}
 	c.act = func() {
@@ -44,6 +45,35 @@ func (c *CheckBox) Set(on bool) {
 	}
 }
 
+// markSide is the side of the box or circle before a label, and markGap what is
+// between the two.
+const (
+	markSide = 16
+	markGap  = 8
+)
+
+// marked puts a box or circle before its label, beside the first line of one
+// that wraps.
+func marked(mark, label fyne.CanvasObject) fyne.CanvasObject {
+	if p, wraps := label.(*Paragraph); wraps {
+		return Columns(markGap, Fix(markSide, Col(0, Gap((p.lead-markSide)/2), Fix(markSide, mark))), Grow(Col(0, label)))
+	}
+	return Row(markGap, mark, label)
+}
+
+// markedHeight is the height of what marked makes.
+func markedHeight(label fyne.CanvasObject, width float32) float32 {
+	return max(markSide, HeightFor(label, width-markSide-markGap))
+}
+
+// heightFor is exact for labels that wrap.
+func (c *CheckBox) heightFor(width float32) float32 {
+	if c.swtch {
+		return c.MinSize().Height
+	}
+	return markedHeight(c.label, width)
+}
+
 // CreateRenderer is Fyne's.
 func (c *CheckBox) CreateRenderer() fyne.WidgetRenderer {
 	if c.swtch {
@@ -52,7 +82,7 @@ func (c *CheckBox) CreateRenderer() fyne.WidgetRenderer {
 	box := newFill(Surface, InputEdge, 4)
 	tick := NewIcon(ShapeCheck, 12, OnAccent)
 	v := &view{
-		o:    Row(8, Sized(16, 16, box, Pad(2, 2, 2, 2, tick)), c.label),
+		o:    marked(Sized(markSide, markSide, box, Pad(2, 2, 2, 2, tick)), c.label),
 		ring: newRing(6),
 	}
 	v.style = func() {
@@ -110,7 +140,8 @@ type Radio struct {
 	label  fyne.CanvasObject
 }
 
-// NewRadio makes a choice with any object as its label.
+// NewRadio makes a choice with any object as its label; a Paragraph wraps
+// beside the circle.
 func NewRadio(label fyne.CanvasObject) *Radio {
 	r := &Radio{label: label}
 	r.extend(r)
@@ -128,25 +159,25 @@ func NewRadioCard(content fyne.CanvasObject) *Radio {
 // Chosen tells whether this is the choice.
 func (r *Radio) Chosen() bool { return r.chosen }
 
-// heightFor is exact for cards: their content may wrap.
+// heightFor is exact for labels that wrap.
 func (r *Radio) heightFor(width float32) float32 {
 	if !r.card {
-		return r.MinSize().Height
+		return markedHeight(r.label, width)
 	}
-	return HeightFor(r.label, width-24-16-8) + 24
+	return HeightFor(r.label, width-24-markSide-markGap) + 24
 }
 
 // CreateRenderer is Fyne's.
 func (r *Radio) CreateRenderer() fyne.WidgetRenderer {
 	circle := newFill(Surface, InputEdge, 8)
 	dot := newFill(OnAccent, None, 3)
-	mark := Sized(16, 16, circle, Pad(5, 5, 5, 5, dot))
+	mark := Sized(markSide, markSide, circle, Pad(5, 5, 5, 5, dot))
 	ground := newFill(Surface, Edge, 8)
 	v := &view{ring: newRing(10)}
 	if r.card {
-		v.o = Sized(0, 0, ground, Pad(12, 12, 12, 12, Columns(8, Fix(16, Col(0, Gap(1), mark)), Grow(Col(0, r.label)))))
+		v.o = Sized(0, 0, ground, Pad(12, 12, 12, 12, Columns(markGap, Fix(markSide, Col(0, Gap(1), mark)), Grow(Col(0, r.label)))))
 	} else {
-		v.o = Row(8, mark, r.label)
+		v.o = marked(mark, r.label)
 	}
 	v.style = func() {
 		v.ring.Hidden = !r.focused
