@@ -35,7 +35,11 @@ func (a *app) approvals() *cobra.Command {
 				}
 				return a.printJSON(r)
 			}
-			a.listApprovals(r.Approvals)
+			missions, err := allMissions(c.Context(), a, false) // for where they work
+			if err != nil {
+				return err
+			}
+			a.listApprovals(r.Approvals, missions)
 			return nil
 		},
 	}
@@ -43,7 +47,7 @@ func (a *app) approvals() *cobra.Command {
 	return c
 }
 
-func (a *app) listApprovals(list []wire.Approval) {
+func (a *app) listApprovals(list []wire.Approval, missions []wire.Mission) {
 	if len(list) == 0 {
 		fmt.Fprintln(a.Stdout, "Nothing waits for you.")
 		return
@@ -56,6 +60,9 @@ func (a *app) listApprovals(list []wire.Approval) {
 	var rows [][]cell
 	pending := ""
 	for _, ap := range list {
+		if i := slices.IndexFunc(missions, func(m wire.Mission) bool { return m.ID == ap.Mission }); i >= 0 {
+			ap.Folder = model.Workplace(missions[i])
+		}
 		state := cell{"▲ waits", a.style.needs}
 		if ap.State != string(approval.Pending) {
 			state = cell{clip(model.Settled(ap, now), 48), a.style.quiet}

@@ -527,3 +527,11 @@ func TestRefusalsAreClean(t *testing.T) {
 		}
 	}
 }
+
+// A file of a worktree goes by where it lies in it.
+func TestApprovalsOfAWorktree(t *testing.T) {
+	f := populated()
+	f.list[0].Worktree = &wire.Worktree{Path: "/home/me/code/parser.reeve/port", State: "made"}
+	f.asks[0] = sign(f.asks[0], approval.Subject{Tool: "Edit", Paths: []string{"/home/me/code/parser.reeve/port/lexer.go"}, Diff: "+a\n"})
+	newWorld(t, f).expect(ExitOK, "wants to change lexer.go", "", "approvals")
+}

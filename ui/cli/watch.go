@@ -316,7 +316,7 @@ func (f *follower) changes(list []model.Change) {
 		switch c.Kind {
 		case model.Asked:
 			if f.id == "" || c.Approval.Mission == f.id {
-				f.printer.asks(c.Approval.ID, model.Wants(c.Approval))
+				f.printer.asks(c.Approval.ID, f.state.Wants(c.Approval))
 			}
 		case model.Answered:
 			// In the transcript of one mission it stands where it belongs.

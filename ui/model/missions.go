@@ -345,9 +345,7 @@ func detail(m wire.Mission, pending []wire.Approval, now time.Time) Detail {
 		return Detail{Text: oneLine(f.Message)} // nothing else is true until that is mended
 	}
 	if len(pending) > 0 && !p.Terminal() {
-		first := pending[0]
-		first.Folder = Workplace(m)
-		d := Wants(first)
+		d := wantsIn(m, pending[0])
 		if len(pending) > 1 {
 			d.Tail = say.N(len(pending)-1, "%d more", "%d more")
 		}
@@ -487,6 +485,19 @@ func doing(m wire.Mission) Detail {
 		return Detail{Text: say.T("using"), Code: exact(a.Tool)}
 	}
 	return Detail{Text: say.T("using %s", exact(a.Tool)), Code: object}
+}
+
+// Wants says in one line what an approval asks for, with its paths as they lie
+// where the mission works.
+func (s *State) Wants(a wire.Approval) Detail { return wantsIn(s.missions[a.Mission], a) }
+
+// wantsIn is Wants for an approval of the mission m. Where that isn't known, m is
+// empty, and the folder that the approval names has to do.
+func wantsIn(m wire.Mission, a wire.Approval) Detail {
+	if m.ID != "" {
+		a.Folder = Workplace(m)
+	}
+	return Wants(a)
 }
 
 // Wants says in one line what an approval asks for: "wants to run" with the

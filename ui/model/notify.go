@@ -148,7 +148,7 @@ func noteOf(c Change) Note {
 			n.Body = oneLine(a.Title)
 			return n
 		}
-		n.Body = cut(Wants(a).String(), 160) + "\n" + oneLine(a.Title)
+		n.Body = cut(wantsIn(c.Mission, a).String(), 160) + "\n" + oneLine(a.Title)
 	case Answered:
 		a := c.Approval
 		n.Title, n.Do, n.ID, n.Urgent = say.T("An approval was answered elsewhere"), DoOpenMission, a.Mission, true

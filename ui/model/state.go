@@ -35,6 +35,9 @@ type State struct {
 	// PID is the program's own process id: answers of any other process are
 	// told as news. 0 tells all of them.
 	PID int
+	// Unmanaged says that this system has nothing that could start the service
+	// at log-on.
+	Unmanaged bool
 
 	link     Link
 	linkText string
@@ -150,7 +153,8 @@ const (
 	Doubted  ChangeKind = "doubted"  // nobody knows whether an effect happened
 )
 
-// Change is one thing that happened. The field that belongs to the kind is set.
+// Change is one thing that happened. The field that belongs to the kind is set,
+// and with a question its mission, where that is known.
 type Change struct {
 	Kind     ChangeKind
 	Mission  wire.Mission
@@ -329,7 +333,7 @@ func (s *State) putApproval(a wire.Approval) []Change {
 			return nil
 		}
 		s.waiting[a.ID] = a
-		return []Change{{Kind: Asked, Approval: a}}
+		return []Change{{Kind: Asked, Approval: a, Mission: s.missions[a.Mission]}}
 	}
 	delete(s.waiting, a.ID)
 	s.settled[a.ID] = a

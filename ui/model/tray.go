@@ -127,7 +127,7 @@ func (s *State) Tray(now time.Time) Tray {
 
 	if link == Running {
 		for _, a := range waiting {
-			label := cut(fmt.Sprintf("▲ %s %s", oneLine(a.Title), Wants(a)), menuWidth)
+			label := cut(fmt.Sprintf("▲ %s %s", oneLine(a.Title), s.Wants(a)), menuWidth)
 			t.Menu = append(t.Menu, MenuItem{Label: label, Do: DoReview, ID: a.ID})
 		}
 		for i, e := range doubts {
@@ -158,7 +158,7 @@ func (s *State) Tray(now time.Time) Tray {
 			{Label: say.T("Start"), Do: DoStartService, Disabled: link != NoService},
 			{Label: say.T("Stop"), Do: DoStopService, Disabled: link != Running},
 			{Label: say.T("Restart"), Do: DoRestart, Disabled: link != Running},
-			{Label: say.T("Start at every log-on"), Do: DoInstall, Disabled: link != Running && link != NoService},
+			{Label: say.T("Start at every log-on"), Do: DoInstall, Disabled: s.Unmanaged || link != Running && link != NoService},
 		}},
 		MenuItem{},
 		MenuItem{Label: say.T("Quit desktop (the service goes on)"), Do: DoQuit})

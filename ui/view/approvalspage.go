@@ -113,6 +113,6 @@ func (p *approvalsPage) row(a wire.Approval, state kit.State, button fyne.Canvas
 		state.Icon(14), kit.Gap(12),
 		kit.Grow(kit.Col(0,
 			kit.Fix(21, kit.Row(8, kit.Shrink(kit.Body(model.Clean(a.Title), kit.Bold).CutEnd()))),
-			kit.Fix(18, detailRow(model.Wants(a), kit.Note(model.ProviderTitle(a.Provider)))))),
+			kit.Fix(18, detailRow(p.d.st.Wants(a), kit.Note(model.ProviderTitle(a.Provider)))))),
 		kit.Fix(320, whenCell), end), whenCell)))
 }

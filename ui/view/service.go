@@ -56,6 +56,7 @@ func (s *serviceControl) look(d *desk) {
 	s.asked = true
 	task(d, func(ctx context.Context) (registration, error) { return readRegistration(ctx, d.o.Reeve) }, func(r registration, err error) {
 		s.starts, s.logon = "", err == nil && r.AtLogon
+		d.st.Unmanaged = err == nil && r.Manager == ""
 		switch {
 		case err != nil: // an older program beside this one, say: nothing is claimed
 		case r.AtLogon:

@@ -64,3 +64,50 @@ esac
 		t.Errorf("it ran %q: %v", said, err)
 	}
 }
+
+// TestNothingStartsTheServiceAtLogOn: where the system has no service manager
+// nobody is offered to have the service started at log-on, and the settings say
+// why.
+func TestNothingStartsTheServiceAtLogOn(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the program in this test is a shell script")
+	}
+	reeve := filepath.Join(t.TempDir(), "reeve")
+	if err := os.WriteFile(reeve, []byte("#!/bin/sh\necho '{\"service\":{\"manager\":\"\",\"at_logon\":false}}'\nexit 3\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, kit.Light)
+	r.desk.o.Reeve = reeve
+	m := newMainWindow(r.desk)
+	r.main = m
+	offered := func() bool { return strings.Contains(texts(m.link.root), "at every log-on") }
+	inTray := func() bool {
+		menu := menuOf(r.st.Tray(r.now()).Menu, nil)
+		for _, it := range menu.Items {
+			if it.Label != "Service" {
+				continue
+			}
+			for _, s := range it.ChildMenu.Items {
+				if s.Label == "Start at every log-on" {
+					return !s.Disabled
+				}
+			}
+		}
+		t.Fatal("the tray has no such item")
+		return false
+	}
+	r.linked(client.State{Phase: client.Stopped, Err: client.ErrNotRunning})
+	m.refresh()
+	if !offered() || !inTray() {
+		t.Error("it is not offered before anything is known")
+	}
+	r.until("what starts the service", func() bool { return r.service.starts != "" })
+	m.refresh()
+	m.settings.refresh()
+	if !m.settings.install.Disabled() || offered() || inTray() {
+		t.Errorf("offered: in the settings %v, on the page %v, in the tray %v", !m.settings.install.Disabled(), offered(), inTray())
+	}
+	if !strings.HasSuffix(r.service.starts, "this system has no service manager for it") {
+		t.Errorf("the settings say %q", r.service.starts)
+	}
+}

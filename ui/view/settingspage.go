@@ -49,7 +49,7 @@ func (p *settingsPage) refresh() {
 	busy := p.d.service.busy != ""
 	enable(p.start, link == model.NoService && !busy)
 	enable(p.stop, link == model.Running && !busy)
-	enable(p.install, (link == model.Running || link == model.NoService) && !busy && !p.d.service.logon)
+	enable(p.install, (link == model.Running || link == model.NoService) && !busy && !p.d.service.logon && !p.d.st.Unmanaged)
 	enable(p.restart, (link == model.Running || link == model.Mismatch) && !busy)
 	key := fmt.Sprint(link, text, s, p.d.service, p.agents.key(), p.secrets.key(), p.looks.key())
 	p.agents.enable()
@@ -205,7 +205,10 @@ func sentenceText(text string) fyne.CanvasObject {
 func (p *linkPage) refresh() {
 	link, text := p.d.st.Link()
 	busy, problem := p.d.service.busy, p.d.service.problem
-	key := fmt.Sprint(link, text, busy, problem)
+	if link == model.NoService {
+		p.d.service.look(p.d)
+	}
+	key := fmt.Sprint(link, text, busy, problem, p.d.st.Unmanaged)
 	if key == p.shown {
 		return
 	}
@@ -235,7 +238,7 @@ func (p *linkPage) refresh() {
 		p.button.SetLabel(label)
 		cells = append(cells, kit.Gap(22), centered(p.button))
 	}
-	if label != "" && link == model.NoService {
+	if label != "" && link == model.NoService && !p.d.st.Unmanaged {
 		cells = append(cells, kit.Gap(10), centered(p.install))
 	}
 	if problem != "" {

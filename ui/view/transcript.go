@@ -355,7 +355,7 @@ const cardLines = 2
 // waitingCard is a question that waits, with the button that opens its dialog.
 func waitingCard(d *desk, a wire.Approval, now time.Time) fyne.CanvasObject {
 	v := model.NewApproval(a, d.o.Home, now)
-	wants := model.Wants(a)
+	wants := d.st.Wants(a)
 	note := model.ProviderTitle(a.Provider) + " " + wants.Text
 	if len(v.Parts) > 0 && v.Parts[0].Kind == model.PartCommand {
 		note = say.T("%s wants to run a command", model.ProviderTitle(a.Provider))
