@@ -92,10 +92,9 @@ type Record struct {
 
 	// Worktree is the mission's own working tree, where it has one.
 	Worktree *Worktree `json:"worktree,omitempty"`
-	// Base is the checkout as it was claimed. Lost and End are git trees of it
-	// at the loss of the last guard and at the mission's end, "" if unknown.
+	// Base is the checkout as it was claimed, and End the git tree of it at the
+	// mission's end, "" if unknown.
 	Base checkout.Base `json:"base,omitzero"`
-	Lost string        `json:"lost_tree,omitempty"`
 	End  string        `json:"end_tree,omitempty"`
 
 	// Held is the phase that a mission had when its guard could not be talked

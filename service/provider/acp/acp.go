@@ -73,10 +73,11 @@ func (p *Provider) Variables() []mission.Variable { return slices.Clone(p.agent.
 
 // Probe implements provider.Provider. It does not run the agent.
 func (p *Provider) Probe(ctx context.Context, env []string) provider.Probe {
+	get := provider.Getenv(env)
 	found := provider.Probe{Args: slices.Clone(p.agent.Args)}
 	path := p.agent.Path
 	if !filepath.IsAbs(path) {
-		path = lookPath(path, env)
+		path = lookPath(path, get("PATH"))
 	}
 	if path != "" {
 		if real, err := filepath.EvalSymlinks(path); err == nil && executable(real) {
@@ -93,27 +94,17 @@ func (p *Provider) Probe(ctx context.Context, env []string) provider.Probe {
 	}
 	found.Mode, found.Fixed, found.Notes = p.agent.Mode, slices.Clone(p.agent.Env), p.agent.notes()
 	if p.agent.reads != nil {
-		found.Endpoint = p.agent.reads(func(name string) string { return lookup(name, env) })
+		found.Endpoint = p.agent.reads(get)
 	} else if name := p.agent.endpoint; name != "" {
-		found.Endpoint = strings.TrimSuffix(lookup(name, env), "/")
+		found.Endpoint = strings.TrimSuffix(get(name), "/")
 	}
 	return found
 }
 
-func lookPath(name string, env []string) string {
-	for _, dir := range filepath.SplitList(lookup("PATH", env)) {
+func lookPath(name, path string) string {
+	for _, dir := range filepath.SplitList(path) {
 		if file := filepath.Join(dir, name); filepath.IsAbs(dir) && executable(file) {
 			return file
-		}
-	}
-	return ""
-}
-
-// lookup reads an environment; the last value of a name counts.
-func lookup(name string, env []string) string {
-	for i := len(env) - 1; i >= 0; i-- {
-		if value, ok := strings.CutPrefix(env[i], name+"="); ok {
-			return value
 		}
 	}
 	return ""

@@ -121,10 +121,7 @@ func prepareGemini(spec provider.Spec) (extras, error) {
 // what is read here.
 func geminiEndpoint(get func(string) string) string {
 	url := get(geminiURL)
-	home := get("HOME")
-	if runtime.GOOS == "windows" {
-		home = get("USERPROFILE")
-	}
+	home := provider.Home(get)
 	if url == "" && home != "" {
 		text, _ := os.ReadFile(filepath.Join(home, ".gemini", ".env")) // there need not be one
 		for line := range strings.Lines(string(text)) {

@@ -52,6 +52,9 @@ type hardening struct {
 	cwd string
 	// explains reads what it says of a command beside it: where it runs, and why.
 	explains func(text string) (dir, reason string, ok bool)
+	// known is the input of a call without what differs each time, so that a rule
+	// knows it again.
+	known func(in map[string]any) map[string]any
 	// literalEnv writes a value of an MCP server's environment so that the agent
 	// puts nothing of its own environment into it.
 	literalEnv func(string) string
@@ -146,7 +149,7 @@ func Ready() []Agent {
 			hardening: hardening{
 				install:  "Install it with `npm install -g @zed-industries/codex-acp`; the provider codex needs no adapter.",
 				note:     "Through this adapter Codex asks for every command and every change, as the provider codex does. On Linux it needs bubblewrap (bwrap) to change files.",
-				endpoint: codexhome.URLVar, all: true, presets: true, names: true, mute: true, prepare: prepareCodex, calls: longCall, question: codexQuestion,
+				endpoint: codexhome.URLVar, all: true, presets: true, names: true, known: codexInput, mute: true, prepare: prepareCodex, calls: longCall, question: codexQuestion,
 				hostile: []string{".codex"},
 				instead: "Use the provider codex, which loads nothing of it.",
 			},

@@ -15,6 +15,7 @@ import (
 	sdk "github.com/coder/acp-go-sdk"
 
 	"github.com/reevehq/reeve/service/provider"
+	"github.com/reevehq/reeve/service/provider/internal/child"
 )
 
 // maxFile limits what is read of a file to show a change in it.
@@ -172,12 +173,12 @@ func (c *conn) merge(k *call, u sdk.ToolCallUpdate) {
 		t.Title, t.Name = *u.Title, *u.Title
 	}
 	if len(in) > 0 {
-		switch {
-		case k.mcp:
-		case c.agent.names:
-			t.Input, _ = json.Marshal(codexInput(in))
-		default:
-			t.Input, _ = json.Marshal(in)
+		if !k.mcp {
+			known := in
+			if c.agent.known != nil {
+				known = c.agent.known(in)
+			}
+			t.Input, _ = json.Marshal(known)
 		}
 		if cwd, ok := in[cmp.Or(c.agent.cwd, "cwd")].(string); ok {
 			t.Cwd = c.absolute(cwd)
@@ -310,13 +311,9 @@ func script(args []any) (string, bool) {
 	if len(args) != 3 || args[1] != "-c" {
 		return "", false
 	}
-	switch args[0] {
-	case "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash", "/usr/bin/sh", "/usr/bin/zsh":
-	default:
-		return "", false // whatever bears the name of a shell
-	}
+	shell, _ := args[0].(string)
 	s, ok := args[2].(string)
-	return s, ok && s != ""
+	return s, ok && s != "" && child.SystemShell(shell)
 }
 
 // client answers the agent's requests.

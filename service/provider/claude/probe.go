@@ -25,7 +25,7 @@ var versionText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 // Probe implements provider.Provider. It runs the program only for its version
 // number, without a model and without the network.
 func (*Claude) Probe(ctx context.Context, env []string) provider.Probe {
-	get := lookup(env)
+	get := provider.Getenv(env)
 	p := provider.Probe{Endpoint: claudevars.Endpoint(get)}
 	found := find(get("PATH"))
 	if found == "" {
@@ -48,17 +48,6 @@ func (*Claude) Probe(ctx context.Context, env []string) provider.Probe {
 		p.Problem, p.Fix = "Claude Code is not signed in.", "Run `claude`, type /login and sign in, or pass on "+keyVar+"."
 	}
 	return p
-}
-
-// lookup reads an environment; the last value of a name counts.
-func lookup(env []string) func(string) string {
-	values := map[string]string{}
-	for _, kv := range env {
-		if k, v, ok := strings.Cut(kv, "="); ok {
-			values[k] = v
-		}
-	}
-	return func(k string) string { return values[k] }
 }
 
 // find returns the first claude in path, which is a PATH, or "". Relative

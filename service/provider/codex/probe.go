@@ -36,7 +36,7 @@ var versionText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 // Probe implements provider.Provider. It runs the program only for its version
 // number, without a model and without the network.
 func (*Codex) Probe(ctx context.Context, env []string) provider.Probe {
-	get := codexhome.Lookup(env)
+	get := provider.Getenv(env)
 	p := provider.Probe{Endpoint: strings.TrimSuffix(get(codexhome.URLVar), "/")}
 	if p.Endpoint == codexhome.DefaultEndpoint {
 		p.Endpoint = ""

@@ -3,10 +3,10 @@ package codex
 import (
 	"encoding/json"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/reevehq/reeve/service/provider"
+	"github.com/reevehq/reeve/service/provider/internal/child"
 )
 
 // start announces a call once.
@@ -198,7 +198,7 @@ func diffName(path string) string {
 // is: more is shown, never less.
 func unwrap(line string) string {
 	shell, rest, ok := strings.Cut(line, " ")
-	if !ok || !slices.Contains([]string{"/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash", "/usr/bin/sh", "/usr/bin/zsh"}, shell) {
+	if !ok || !child.SystemShell(shell) {
 		return line
 	}
 	flag, script, ok := strings.Cut(rest, " ")

@@ -61,6 +61,16 @@ func Kind(file string) (string, error) {
 	return Other, nil
 }
 
+// SystemShell says whether path is a shell of the system, and not just something
+// that bears the name of one: what such a shell is given to run is all that runs.
+func SystemShell(path string) bool {
+	switch path {
+	case "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash", "/usr/bin/sh", "/usr/bin/zsh":
+		return true
+	}
+	return false
+}
+
 // versionWait is how long a program may take to tell its version.
 const versionWait = 5 * time.Second
 

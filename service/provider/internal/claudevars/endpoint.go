@@ -5,8 +5,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
+
+	"github.com/reevehq/reeve/service/provider"
 )
 
 const (
@@ -26,13 +27,10 @@ var clouds = []string{"CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAU
 // file with its state, and the directory beside it. Both are "" when the
 // environment that get reads doesn't say.
 func Config(get func(string) string) (state, dir string) {
-	home := get("HOME")
-	if runtime.GOOS == "windows" {
-		home = get("USERPROFILE")
-	}
 	if d := get("CLAUDE_CONFIG_DIR"); d != "" {
 		return filepath.Join(d, ".claude.json"), d
 	}
+	home := provider.Home(get)
 	if home == "" {
 		return "", ""
 	}

@@ -68,7 +68,7 @@ func Make(spec provider.Spec, more More) (Home, error) {
 			return h, fmt.Errorf("make Codex's private home: %w", err)
 		}
 	}
-	get := Lookup(spec.Env)
+	get := provider.Getenv(spec.Env)
 	if err := os.WriteFile(filepath.Join(h.Dir, "config.toml"), config(spec, KeyVar(get), more), 0o600); err != nil {
 		return h, fmt.Errorf("write Codex's private configuration: %w", err)
 	}
@@ -209,25 +209,11 @@ func PersonHome(get func(string) string) string {
 	if d := get(homeVar); filepath.IsAbs(d) {
 		return d
 	}
-	home := get("HOME")
-	if runtime.GOOS == "windows" {
-		home = get("USERPROFILE")
-	}
+	home := provider.Home(get)
 	if !filepath.IsAbs(home) {
 		return ""
 	}
 	return filepath.Join(home, ".codex")
-}
-
-// Lookup reads an environment; the last value of a name counts.
-func Lookup(env []string) func(string) string {
-	values := map[string]string{}
-	for _, kv := range env {
-		if k, v, ok := strings.Cut(kv, "="); ok {
-			values[k] = v
-		}
-	}
-	return func(k string) string { return values[k] }
 }
 
 // Exists says whether there is such a file.
