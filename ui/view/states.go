@@ -68,9 +68,6 @@ func detailRow(d model.Detail, before ...fyne.CanvasObject) *fyne.Container {
 	return kit.Row(5, cells...)
 }
 
-// line puts o in the middle of a stretch of the height.
-func line(height float32, o fyne.CanvasObject) fyne.CanvasObject { return kit.Sized(0, height, o) }
-
 // middle puts o in the middle of its place, both ways.
 func middle(o fyne.CanvasObject) fyne.CanvasObject {
 	return kit.Col(0, kit.Spring(), kit.Row(0, kit.Spring(), o, kit.Spring()), kit.Spring())

@@ -156,6 +156,33 @@ func TestStopOfAGuardThatStandsStill(t *testing.T) {
 	h.phase(r.ID, mission.Stopped)
 }
 
+// A recovery may open a fresh session for the one that was lost with the guard,
+// and so may the next, though no turn ended between them.
+func TestRecoveredTwice(t *testing.T) {
+	h := newHouse(t)
+	_, ask := h.propose("a", "demo:slow 100000")
+	var r Record
+	for range 3 { // the start, and two recoveries
+		if _, err := h.answer(ask, approval.Answer{Allow: true}); err != nil {
+			t.Fatal(err)
+		}
+		before := r.Attempt
+		r = h.until(ask.Mission, "turn in an open session", func(r Record) bool {
+			if r.Phase == mission.Blocked && r.Failure != nil {
+				t.Fatalf("it is blocked: %+v", r.Failure)
+			}
+			now := r.turn()
+			return r.Attempt != before && now != nil && now.Outcome == nil && now.Heard
+		})
+		h.signal(h.guardOf(r), syscall.SIGKILL)
+		h.lost(r.ID)
+		var err error
+		if ask, err = h.recover(r.ID, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // What waits for a mission without a guard expires with its deadline.
 func TestRecoveryExpires(t *testing.T) {
 	h := newHouse(t)

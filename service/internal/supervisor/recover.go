@@ -201,6 +201,7 @@ func (w *worker) answerRecovery(ctx context.Context, ask approvals.Record, diges
 	}
 	err = w.nextAttempt("recovered", a.Who.String(), func(r *Record) {
 		r.Failures, r.Last, r.Held, r.Reconcile = 0, nil, "", true
+		r.Renewed = false // a session that was lost with the guard is no fault of the agent's
 	}, decide)
 	if err != nil {
 		return out, err

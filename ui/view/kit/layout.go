@@ -15,7 +15,6 @@ const (
 	alignDefault align = iota
 	alignStart
 	alignCenter
-	alignEnd
 	alignStretch
 )
 
@@ -69,19 +68,11 @@ func Fix(length float32, o fyne.CanvasObject) fyne.CanvasObject {
 // too narrow.
 func Shrink(o fyne.CanvasObject) fyne.CanvasObject { return with(o, func(h *how) { h.shrink = true }) }
 
-// Start, Center, End and Stretch place o across its row or column, in place of
+// Start and Stretch place o across its row or column, in place of
 // the default: centred in rows, stretched in columns.
 func Start(o fyne.CanvasObject) fyne.CanvasObject {
 	return with(o, func(h *how) { h.align = alignStart })
 }
-
-// Center: see Start.
-func Center(o fyne.CanvasObject) fyne.CanvasObject {
-	return with(o, func(h *how) { h.align = alignCenter })
-}
-
-// End: see Start.
-func End(o fyne.CanvasObject) fyne.CanvasObject { return with(o, func(h *how) { h.align = alignEnd }) }
 
 // Stretch: see Start.
 func Stretch(o fyne.CanvasObject) fyne.CanvasObject {
@@ -274,8 +265,6 @@ func (f *flex) Layout(objects []fyne.CanvasObject, size fyne.Size) {
 			if b, ok := baselineOf(o); ok && !f.vertical {
 				off = base - b
 			}
-		case alignEnd:
-			off = across - c
 		case alignStretch:
 			c = across
 		}
