@@ -333,11 +333,26 @@ func (s *Supervisor) do(ctx context.Context, id string, fn func(w *worker) error
 	}
 }
 
+// phaseWords says how a mission ended, in words.
 func phaseWords(r Record) string {
-	if r.EndReason != "" {
-		return fmt.Sprintf("%s, %s", r.Phase, r.EndReason)
+	switch r.EndReason {
+	case mission.EndScopeDone:
+		return "the whole scope is done"
+	case mission.EndPerson:
+		return "stopped by you"
+	case mission.EndDeadline:
+		return "stopped at its deadline"
+	case mission.EndBudget:
+		return "stopped when its budget was used"
+	case mission.EndAuthority:
+		return "stopped because it lost its authority"
+	case mission.EndDenied:
+		return "its start was denied"
 	}
-	return string(r.Phase)
+	if r.Phase == mission.StartupFailed {
+		return "it could not start"
+	}
+	return strings.ReplaceAll(string(r.Phase), "_", " ")
 }
 
 // Live counts missions that own or may own a checkout.
