@@ -113,6 +113,8 @@ const waitLimit = 4 * time.Minute
 func (v *view) wait(what string, cond func() bool) {
 	v.m.t.Helper()
 	deadline := time.After(waitLimit)
+	again := time.NewTicker(time.Second) // some wait for a file, of which nothing tells
+	defer again.Stop()
 	for {
 		v.mu.Lock()
 		ok, changed := cond(), v.changed
@@ -122,6 +124,7 @@ func (v *view) wait(what string, cond func() bool) {
 		}
 		select {
 		case <-changed:
+		case <-again.C:
 		case <-deadline:
 			v.m.t.Fatalf("waited for %s; missions: %s", what, v.dump())
 		}
