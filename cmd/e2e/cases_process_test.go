@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -286,9 +287,14 @@ func TestTerminalCloses(t *testing.T) {
 	repo := m.repo("repo")
 	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
+	// Where these tests were started with nohup, what they start hears no hang-up
+	// either, unless they do.
+	hangUps := make(chan os.Signal, 1)
+	signal.Notify(hangUps, syscall.SIGHUP)
+	defer signal.Stop(hangUps)
 	// A shell that leads a session, as a login does; with its end everything in
-	// the session is hung up. The shell stays until the signal reaches it, too.
-	shell := exec.CommandContext(ctx, "sh", "-c", fmt.Sprintf(`"%s" service start && "%s" start --provider acp:demo --folder "$REPO" --scope "demo:slow 100000" --propose --json; kill -HUP 0; while :; do :; done`, m.reeve, m.reeve))
+	// the session is hung up.
+	shell := exec.CommandContext(ctx, "sh", "-c", fmt.Sprintf(`"%s" service start && "%s" start --provider acp:demo --folder "$REPO" --scope "demo:slow 100000" --propose --json; kill -HUP 0`, m.reeve, m.reeve))
 	shell.Env, shell.Dir = append(append([]string{}, m.env...), "REPO="+repo), m.dir
 	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	out, _ := shell.Output()
