@@ -34,7 +34,21 @@ late() { [ -n "${MUTANTS_SECONDS:-}" ] && [ $(($(date +%s) - began)) -ge "$MUTAN
 # Each of the halves below works in a tree of its own, $here, and leaves there
 # what it found: half of the time goes by while one processor links a test.
 build() { go test -c -vet=off -ldflags='-s -w' -o "$here/tests" "$1" >"$here/out" 2>&1; }
-run() { (cd "$1" && "$here/tests" -test.v -test.run "$2" -test.count=1 -test.timeout "$3") </dev/null >"$here/out" 2>&1; }
+run() {
+  status=0
+  (cd "$1" && "$here/tests" -test.v -test.run "$2" -test.count=1 -test.timeout "$3") </dev/null >"$here/out" 2>&1 || status=$?
+  sweep
+  return $status
+}
+
+# sweep ends what a broken test left behind, where the system tells of it: guards
+# outlive those who started them, and would slow down all that comes after.
+sweep() {
+  for exe in $(find /proc/[0-9]*/exe -maxdepth 0 -lname "$here/tests*" 2>/dev/null); do
+    exe=${exe#/proc/}
+    kill -9 "${exe%/exe}" 2>/dev/null || :
+  done
+}
 
 # whole runs the tests that a package's mutants name without any patch, and notes
 # how long each took. One that fails gets a second try, which is said.
